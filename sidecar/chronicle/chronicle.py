@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import log2
 from typing import Final, Literal, TypeAlias
@@ -85,8 +85,11 @@ _PLACE: Final = re.compile(r"^#(\d{1,9})(?:-(\d{1,9}))?(~?)(?= |$)", re.MULTILIN
 """The place of an entry in a chronicle, or that of several of which the last is shown."""
 
 SMALLEST, LARGEST = -24 * STEPS, 72 * STEPS
-_AGAIN: Final = bytes(round(2 * log2(1 + log2(times or 1))) for times in range(64))
-"""By how many levels a line lives longer that came so often: 2 for twice, 3 for three times, 5 for 16."""
+_Shown: TypeAlias = dict[tuple[int, int], tuple[str, float]]
+"""The lines of entries from a level on, by place and level, and their share of the entry."""
+
+_AGAIN: Final = bytes(round(2 * log2(1 + log2(times))) for times in range(1, 64))
+"""By how many levels a line lives longer that came again so often: 2 for once, 5 for 15 times."""
 
 
 class Written(Value, kw_only=True):
@@ -133,8 +136,13 @@ class Chronicle:
         self._token_chars = 3.5  # of the last chronicle: where the search for a factor begins
         self._superseded = array("I")
         self._levels = [_Level() for _ in range(LEVELS)]
+        self._n_sized = 0  # the entries of which the levels know the sizes
         self.facts = Facts()
-        self._newest: dict[int, tuple[int, int]] = {}
+        # Lines are numbered through all entries.
+        self._first_lines = array("I")
+        self._newest: dict[int, int] = {}
+        self._copies: dict[int, list[int]] = {}
+        self._times = bytearray()
 
     def __len__(self) -> int:
         return len(self.ranked)
@@ -143,44 +151,60 @@ class Chronicle:
         """Add the next entry. A summary, and a file that came back with one, are passed over."""
         if entry.kind == "summary" or (entry.origin and entry.kind == "file"):
             return
-        ranked, place = rank_entry(entry), len(self.ranked)
+        ranked, keys = rank_entry(entry)
         self._superseded.append(0)
-        self.facts.add(entry, ranked, place + 1)
-        self._give_way(ranked, place)
-        sizes: dict[int, int] = {}
-        for level, start, end in zip(ranked.levels, ranked.starts, ranked.starts[1:], strict=False):
-            sizes[level] = sizes.get(level, 0) + end - start
-        if sizes:
-            sizes[max(sizes)] += PLACE_CHARS
-        for level, size in sizes.items():
-            self._levels[level].append(place, size)
+        self.facts.add(entry, ranked, len(self.ranked) + 1)
+        self._give_way(ranked, keys)
         self.kinds.append(entry.kind)
         self.ranked.append(ranked)
         self._starts.append(self._total)
         self._total += len(ranked.text) + 1
 
-    def _give_way(self, ranked: RankedEntry, place: int) -> None:
-        """Take earlier copies of lines out, and let the new ones live longer."""
-        newest, levels = self._newest, ranked.levels
-        last = dict(zip(ranked.keys, range(len(levels)), strict=True))
-        last.pop(0, None)
-        again = {key: newest[key] for key in newest.keys() & last.keys()}
-        newest.update(dict.fromkeys(last, (place, 1)))
-        for key, (_, times) in again.items():
-            times = min(times + 1, len(_AGAIN) - 1)
-            newest[key] = place, times
-            levels[last[key]] = min(LEVELS - 1, levels[last[key]] + _AGAIN[times])
-        for at in {at for at, _ in again.values()}:
-            older, sizes = self.ranked[at], dict[int, int]()
-            for piece, (key, level) in enumerate(zip(older.keys, older.levels, strict=True)):
-                if level and key in again and again[key][0] == at:
-                    here = last[key]
-                    levels[here] = max(levels[here], level)
-                    older.levels[piece] = 0
-                    sizes[level] = sizes.get(level, 0) + older.size(piece)
+    def _give_way(self, ranked: RankedEntry, keys: Sequence[int]) -> None:
+        """Take earlier copies of the lines of the next entry out, and let the new ones live longer.
+
+        Of a line that stands several times in it the last one is looked up, and knows the others.
+        """
+        first, newest, levels = len(self._times), self._newest, ranked.levels
+        numbers = dict(zip(keys, range(first, first + len(keys)), strict=True))
+        numbers.pop(0, None)
+        again = [(newest[key], number) for key, number in numbers.items() if key in newest]
+        newest.update(numbers)
+        self._times.extend(bytes(len(keys)))
+        self._first_lines.append(first)
+        if len(numbers) < len(keys):
+            for number, key in enumerate(keys, first):
+                if key and numbers[key] != number:
+                    self._copies.setdefault(numbers[key], []).append(number)
+        start = end = 0
+        for before, number in again:
+            if not start <= before < end:
+                place = bisect_right(self._first_lines, before) - 1
+                older, start, end = self.ranked[place], self._first_lines[place], self._first_lines[place + 1]
+            times = self._times[number] = min(self._times[before] + 1, len(_AGAIN) - 1)
+            longest = levels[number - first] + _AGAIN[times]
+            for each in (before, *self._copies.pop(before, ())):
+                level, size = older.levels[each - start], older.size(each - start)
+                older.levels[each - start] = 0
+                self._superseded[place] += size
+                if place < self._n_sized:
+                    self._levels[level].take(place, size)
+                if level > longest:
+                    longest = level
+            levels[number - first] = min(LEVELS - 1, longest)
+
+    def _size_levels(self) -> None:
+        """Let the levels know the sizes of the entries that came in since the last chronicle."""
+        for place in range(self._n_sized, len(self.ranked)):
+            ranked, sizes = self.ranked[place], dict[int, int]()
+            for level, start, end in zip(ranked.levels, ranked.starts, ranked.starts[1:], strict=False):
+                if level:
+                    sizes[level] = sizes.get(level, 0) + end - start
+            if sizes:
+                sizes[max(sizes)] += PLACE_CHARS
             for level, size in sizes.items():
-                self._levels[level].take(at, size)
-            self._superseded[at] += sum(sizes.values())
+                self._levels[level].append(place, size)
+        self._n_sized = len(self.ranked)
 
     def write(self, room: int, *, meter: Meter, n_entries: int | None = None) -> Written:
         """Return the chronicle of the first *n_entries* entries, of all for None, in *room* tokens.
@@ -189,14 +213,16 @@ class Chronicle:
         lines have the room that this leaves. The other entries stand behind it as they are; they count for
         the age of each line, and need no room for lines that come again there.
         """
+        self._size_levels()
         n_entries = len(self.ranked) if n_entries is None else min(n_entries, len(self.ranked))
-        written = self._fill(room - room // INDEX_SHARE, meter, n_entries)
+        shown: _Shown = {}
+        written = self._fill(room - room // INDEX_SHARE, meter, n_entries, shown)
         if not written.text:
-            return self._fill(room, meter, n_entries) if n_entries else written
+            return self._fill(room, meter, n_entries, shown) if n_entries else written
         index, has_all = self._write_index(written, room // INDEX_SHARE, meter)
         index_tokens = meter(index)
         if has_all:
-            written = self._fill(room - index_tokens, meter, n_entries)
+            written = self._fill(room - index_tokens, meter, n_entries, shown)
         return replace(
             written,
             text=mask_text(index + written.text),
@@ -220,10 +246,11 @@ class Chronicle:
             del lines[min(len(lines) - 1, len(lines) * room // tokens) :]
         return _join(lines), len(lines) == n_lines
 
-    def _fill(self, room: int, meter: Meter, n_entries: int) -> Written:
+    def _fill(self, room: int, meter: Meter, n_entries: int, shown: _Shown) -> Written:
         """Return the lines that stand with the largest factor with which they fit in *room* tokens.
 
-        Factors that change nothing are passed over.
+        Factors that change nothing are passed over. Most entries stand as they are in *shown* with the next
+        factor as well.
         """
         best = Written(text="", tokens=0, n_entries=n_entries, shares={})
         size_at = partial(self._size, [each.before(n_entries) for each in self._levels], n_entries)
@@ -232,13 +259,13 @@ class Chronicle:
         target = int(room * self._token_chars)
         while n_entries and low_chars < high_chars:
             # Between the two: the largest factor for the size aimed at, else the next that adds a line.
-            tried = self._step_within(min(max(target, low_chars), high_chars - 1), size_at)
+            tried = step_within(min(max(target, low_chars), high_chars - 1), size_at, fits, fails)
             if tried <= fits:
-                tried = self._step_within(size_at(fits + 1), size_at)
+                tried = step_within(size_at(fits + 1), size_at, fits, fails)
             if not fits < tried < fails:
                 break
             size, cuts = size_at(tried), self._cuts(tried, n_entries)
-            text, shares = self._render(cuts, n_entries)
+            text, shares = self._render(cuts, n_entries, shown)
             tokens = meter(text)
             if tokens > room:
                 fails, high_chars = tried, size
@@ -270,16 +297,7 @@ class Chronicle:
             if sizes[level] and cuts[level] < n_entries
         )
 
-    @staticmethod
-    def _step_within(chars: int, size_at: Callable[[int], int]) -> int:
-        """Return the largest step with which about *chars* characters stand."""
-        low, high = SMALLEST - 1, LARGEST
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if size_at(middle) <= chars else (low, middle - 1)
-        return low
-
-    def _render(self, cuts: list[int], n_entries: int) -> tuple[str, dict[int, float]]:
+    def _render(self, cuts: list[int], n_entries: int, shown: _Shown) -> tuple[str, dict[int, float]]:
         """Return the chronicle of the lines behind *cuts*, and the share of each entry that it shows."""
         standing: set[int] = set()
         for level in range(1, LEVELS):
@@ -292,7 +310,10 @@ class Chronicle:
         for place in sorted(standing):
             while lowest > 1 and cuts[lowest - 1] <= place:
                 lowest -= 1
-            text, share = self._render_entry(place, lowest)
+            found = shown.get((place, lowest))
+            if found is None:
+                found = shown[place, lowest] = self._render_entry(place, lowest)
+            text, share = found
             if not text:
                 continue
             shares[place + 1] = share
@@ -352,6 +373,15 @@ class Chronicle:
 _FROM: Final = [bytes(level >= lowest for level in range(256)) for lowest in range(LEVELS)]
 _BELOW: Final = [bytes(range(1, lowest)) for lowest in range(LEVELS)]
 """From each level on, the levels that stand, as a table, and the levels of lines that are left out."""
+
+
+def step_within(chars: int, size_at: Callable[[int], int], fits: int, fails: int) -> int:
+    """Return the largest step with which about *chars* characters stand, from *fits* on and below *fails*."""
+    low, high = fits, fails - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size_at(middle) <= chars else (low, middle - 1)
+    return low
 
 
 def _join(lines: list[str]) -> str:

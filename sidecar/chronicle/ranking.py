@@ -117,22 +117,23 @@ class RankedEntry(Value):
     Attributes:
         text: everything that stands in it; its lines are *pieces*.
         starts: where each piece begins in *text*, ascending, and the end: a piece reaches to the next start.
-        levels: the life of each piece, see :data:`LEVELS`.
-        keys: a hash of each piece without its numbering, 0 where it never gives way to a later copy.
+        levels: the life of each piece, see :data:`LEVELS`; 0 for one that gave way to a later copy.
     """
 
     text: str
     starts: array[int]
     levels: bytearray
-    keys: tuple[int, ...]
 
     def size(self, piece: int) -> int:
         """Return the characters of a piece."""
         return self.starts[piece + 1] - self.starts[piece]
 
 
-def rank_entry(entry: Entry) -> RankedEntry:
-    """Return *entry* as lines, with the life of each."""
+def rank_entry(entry: Entry) -> tuple[RankedEntry, list[int]]:
+    """Return *entry* as lines, with the life of each; and the key of each piece.
+
+    A key is a hash of the piece without its numbering, 0 where it never gives way to a later copy.
+    """
     texts: list[str] = []
     starts, levels = array("I"), bytearray()
     keys: list[int] = []
@@ -153,7 +154,7 @@ def rank_entry(entry: Entry) -> RankedEntry:
         texts.append(text)
         offset += len(text)
     starts.append(offset)
-    return RankedEntry(texts[0] if len(texts) == 1 else "".join(texts), starts, levels, tuple(keys))
+    return RankedEntry(texts[0] if len(texts) == 1 else "".join(texts), starts, levels), keys
 
 
 def list_parts(entry: Entry) -> Iterator[tuple[Speaker, str]]:

@@ -25,11 +25,11 @@ def lines_by_life(ranked: RankedEntry) -> list[str]:
 
 
 def shown(text: str, *, is_error: bool = False) -> RankedEntry:
-    return rank_entry(Entry(ToolTurn((ToolResultBlock("c", text, is_error),)), "tool"))
+    return rank_entry(Entry(ToolTurn((ToolResultBlock("c", text, is_error),)), "tool"))[0]
 
 
 def typed(text: str, kind: EntryKind = "user") -> RankedEntry:
-    return rank_entry(Entry(UserTurn((TextBlock(text),)), kind))
+    return rank_entry(Entry(UserTurn((TextBlock(text),)), kind))[0]
 
 
 PASSED = [f"test_{name} ... ok" for name in ("reads", "writes", "closes", "opens", "seeks", "waits")]
@@ -107,7 +107,7 @@ def test_the_lines_of_a_failed_call_live_longer() -> None:
 
 def test_words_of_the_user_outlive_those_of_the_agent_and_these_outputs() -> None:
     words = "Keep the parser as it is."
-    said = rank_entry(Entry(AssistantTurn((TextBlock(words),)), "assistant"))
+    said, _ = rank_entry(Entry(AssistantTurn((TextBlock(words),)), "assistant"))
     assert typed(words).levels[0] > said.levels[0] > shown(words).levels[0]
 
 
@@ -180,7 +180,7 @@ def test_the_first_line_of_a_call_lives_longest_of_its_lines() -> None:
     call = ToolCallBlock(
         "c", "edit", {"path": "a", "old": "x_y_z.w = retry_limit_3\nb", "new": "error_text = 1\nb"}
     )
-    ranked = rank_entry(Entry(AssistantTurn((call,)), "assistant"))
+    ranked, _ = rank_entry(Entry(AssistantTurn((call,)), "assistant"))
     assert lines_by_life(ranked)[0] == "→ edit a"
 
 
