@@ -35,8 +35,12 @@ _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN ([A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
 )
 _KEY_LIKE: Final = re.compile(r"[A-Za-z0-9_.-]{15,}")
-_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
-_URL_PASSWORD: Final = re.compile(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
+_BEARER: Final = re.compile(
+    r"([bB](?<!\w.)(?:[eE][aA][rR][eE][rR]|[aA][sS][iI][cC]))(\s+)[A-Za-z0-9._~+/=-]{12,}"
+)
+_URL_PASSWORD: Final = re.compile(r"://([^\s:/@]{0,256}):[^\s/@]{1,256}(?=@)")
+"""These begin with the letters that they look for, as a text is searched ten times as fast for letters."""
+
 _ASSIGNED: Final = re.compile(r"""[:=](?=(\s*)("[^"\n]{6,}"|'[^'\n]{6,}'|[^\s"',;()\[\]{}]{8,}))""")
 _SECRET_NAME: Final = re.compile(
     r"""(?ix)
@@ -45,6 +49,16 @@ _SECRET_NAME: Final = re.compile(
       | secret | password | passwd | passphrase | credentials? | (?<![a-z])token )
     ["']? \s* $
     """
+)
+_NAME_ENDS: Final = (
+    "key",
+    "secret",
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "credentials",
 )
 _NAME_CHARS: Final = 40
 """The text before a value that is searched for its name."""
@@ -67,7 +81,7 @@ def mask_secrets(text: str) -> str:
     if "bearer" in lowered or "basic" in lowered:
         text = _BEARER.sub(lambda found: f"{found[1]}{found[2]}{MASK}", text)
     if "@" in text:
-        text = _URL_PASSWORD.sub(lambda found: f"{found[1]}:{MASK}", text)
+        text = _URL_PASSWORD.sub(lambda found: f"://{found[1]}:{MASK}", text)
     return _mask_assigned(text)
 
 
@@ -77,7 +91,8 @@ def _mask_assigned(text: str) -> str:
     at = 0
     for found in _ASSIGNED.finditer(text):
         sign = found.start()
-        if sign >= at and _SECRET_NAME.search(text[max(at, sign - _NAME_CHARS) : sign]):
+        name = text[max(at, sign - _NAME_CHARS) : sign] if sign >= at else ""
+        if name.rstrip().rstrip("\"'").lower().endswith(_NAME_ENDS) and _SECRET_NAME.search(name):
             parts += [text[at : found.end(1)], MASK]
             at = found.end(2)
     return "".join((*parts, text[at:])) if parts else text
