@@ -42,6 +42,30 @@ _SOCKETS: Final = (Path("/run"), Path("/var/run"), Path("~/.docker"))
 _PROGRAMS_IN_RUN: Final = Path("/run/current-system")
 """The programs of NixOS."""
 
+_HIDING: Final = r"""
+hide() {
+  left=$1
+  while [ "$left" -gt 0 ]; do
+    shift; left=$((left - 1))
+    if [ -S "$1" ]; then printf '%s\0' --ro-bind /dev/null "$1"; fi
+  done
+}
+confine() { shift $(($1 + 1)); "$@" 8<&0 0<&4 3>&- 4<&-; }
+exec 3>&1 4<&0
+for turn in 1 2 3 4 5; do
+  begun=$(hide "$@" | confine "$@" 9>&1 >&3)
+  code=$?
+  [ -z "$begun" ] || break
+done
+exit $code"""
+"""Runs ``bwrap`` with a number of sockets covered, which stand before it in the arguments.
+
+A socket that is removed before it is covered would end ``bwrap``. So the command writes to descriptor 9 that
+it has begun; where it has not, all is tried again without the sockets that are gone.
+"""
+
+_BEGIN: Final = 'echo begun >&9; exec "$@" 9>&-'
+
 _WITH_TMP: Final = """tmp=$(cd "$(mktemp -d)" && pwd -P) || exit
 TMPDIR=$tmp sandbox-exec -D "TMP=$tmp" "$@"
 code=$?; rm -rf "$tmp"; exit $code"""
@@ -231,19 +255,25 @@ def with_bwrap(
     hidden: Sequence[Path] = (),
 ) -> list[str]:
     """Return the command of Linux. A later mount covers earlier ones, so that outer folders come first."""
-    sockets = [folder for name in _SOCKETS if is_folder(folder := name.expanduser())]
-    empty = [Path("/tmp"), *sockets, *filter(is_folder, hidden)]
+    services = [folder for name in _SOCKETS if is_folder(folder := name.expanduser())]
+    empty = [Path("/tmp"), *services, *filter(is_folder, hidden)]
     mounts = [("--tmpfs", folder) for folder in empty]
     mounts += [("--ro-bind", _PROGRAMS_IN_RUN)] if os.path.exists(_PROGRAMS_IN_RUN) else []
-    mounts += [*(("--bind", root) for root in roots), *(("--ro-bind", path) for path in protected)]
+    mounts += [*(("--bind", root) for root in roots), *(("--ro-bind-try", path) for path in protected)]
     options: list[str] = []
     for option, path in sorted(mounts, key=lambda mount: len(mount[1].parts)):
         options += [option, str(path)] if option == "--tmpfs" else [option, str(path), str(path)]
-    for path in hidden:
-        is_gone = is_inside(path, empty) and not is_inside(path, roots)
-        if stat_mode(path) == stat.S_IFSOCK and not is_gone:
-            options += ["--ro-bind", "/dev/null", str(path)]
-    return ["bwrap", *_BWRAP, *options, "--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd), "--", *argv]
+    options += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd)]
+    sockets = [
+        str(path)
+        for path in hidden
+        if stat_mode(path) == stat.S_IFSOCK and (not is_inside(path, empty) or is_inside(path, roots))
+    ]
+    if not sockets:
+        return ["bwrap", *_BWRAP, *options, "--", *argv]
+    covering = ["/bin/sh", "-c", _HIDING, "sh", str(len(sockets)), *sockets]
+    begin = ["/bin/sh", "-c", _BEGIN, "sh"]
+    return [*covering, "bwrap", *_BWRAP, *options, "--args", "8", "--", *begin, *argv]
 
 
 def is_folder(path: Path) -> bool:

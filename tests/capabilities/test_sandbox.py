@@ -7,6 +7,7 @@ import contextlib
 import os
 import shlex
 import socket
+import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -37,7 +38,13 @@ def test_the_command_of_linux(tmp_path: Path) -> None:
     command = with_bwrap(["sh", "-c", "x"], root / "sub", [root], protected=[root / ".git"], hidden=[state])
     text = " ".join(command)
     assert text.startswith("bwrap --unshare-all --die-with-parent --cap-drop ALL --ro-bind / / --dev /dev")
-    order = ("--tmpfs /tmp", f"--bind {root} {root}", f"--ro-bind {root}/.git", f"--tmpfs {state}", "--chdir")
+    order = (
+        "--tmpfs /tmp",
+        f"--bind {root} {root}",
+        f"--ro-bind-try {root}/.git",
+        f"--tmpfs {state}",
+        "--chdir",
+    )
     places = [text.index(part) for part in order]
     assert places[:2] == sorted(places[:2])
     assert max(places[2:4]) < places[4]
@@ -49,6 +56,31 @@ def test_a_hidden_folder_that_is_not_there_or_a_link_is_not_mounted(tmp_path: Pa
     (tmp_path / "link").symlink_to(tmp_path)
     command = with_bwrap(["x"], tmp_path, [tmp_path], hidden=[tmp_path / "gone", tmp_path / "link"])
     assert not {str(tmp_path / "gone"), str(tmp_path / "link")} & set(command)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+@pytest.mark.parametrize("is_gone_before", [True, False], ids=["before it starts", "while it starts"])
+def test_a_socket_that_is_gone_before_it_is_covered_stops_no_command(
+    tmp_path: Path, is_gone_before: bool
+) -> None:
+    """The program in place of ``bwrap`` fails as it does where a socket is gone; the command runs once."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(tmp_path):
+        listening.bind("s")
+    program = tmp_path / "bwrap"
+    program.write_text(
+        "#!/bin/sh\ncovered=$(tr '\\0' ' ' <&8)\nrm -f s\n"
+        '[ -z "$covered" ] || { echo "cannot cover: $covered" >&2; exit 1; }\n'
+        'while [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
+    )
+    program.chmod(0o755)
+    command = with_bwrap(["sh", "-c", "echo ran; cat; exit 7"], tmp_path, [tmp_path], hidden=[path])
+    if is_gone_before:
+        path.unlink()
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, env=env, cwd=tmp_path, input=b"typed", capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (7, b"ran\ntyped")
+    assert ran.stderr == (b"" if is_gone_before else f"cannot cover: --ro-bind /dev/null {path} \n".encode())
 
 
 def test_the_command_of_macos() -> None:
