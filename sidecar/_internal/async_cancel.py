@@ -46,6 +46,7 @@ def cancel_future(cancel: CancelToken) -> Iterator[asyncio.Future[None]]:
 async def unless_cancelled(work: Awaitable[T], cancel: CancelToken) -> T | None:
     """Return the result of *work*, or None when *cancel* came first; *work* has ended by then."""
     task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve_result)
     with cancel_future(cancel) as cancelled:
         try:
             await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
@@ -87,7 +88,13 @@ async def end_tasks(tasks: Iterable[asyncio.Task[T]], grace_s: float) -> None:
         await asyncio.wait(alive, timeout=grace_s)
 
 
-def _retrieve_result(task: asyncio.Task[T]) -> None:
+async def wait_shielded(task: asyncio.Task[T]) -> T:
+    """Return the result of *task*, which goes on when the caller is cancelled; to fail is no fault then."""
+    task.add_done_callback(_retrieve_result)
+    return await asyncio.shield(task)
+
+
+def _retrieve_result(task: asyncio.Future[T]) -> None:
     """Retrieve the outcome of *task*, so that asyncio does not report it as overlooked."""
     if not task.cancelled():
         task.exception()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
+from sidecar._internal.async_cancel import wait_shielded
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
@@ -271,7 +272,7 @@ class Hub:
             task.add_done_callback(lambda _: self._loading.pop(sid, None))
             self._loading[sid] = task
         if sid in self._loading:
-            loaded = await asyncio.shield(self._loading[sid])
+            loaded = await wait_shielded(self._loading[sid])
         else:
             loaded = Loaded(self._sessions[sid], IntegrityReport())
         if servers is not None:

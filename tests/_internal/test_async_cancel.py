@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Callable, Coroutine
 
 import pytest
 
-from sidecar._internal.async_cancel import cancel_future, unless_cancelled
+from sidecar._internal.async_cancel import cancel_future, unless_cancelled, wait_shielded
 from sidecar._internal.cancel import CancelToken
 
 
@@ -67,3 +69,29 @@ async def test_a_cancelled_task_ends_its_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert never.cancelled()
+
+
+@pytest.mark.parametrize("wait", [wait_shielded, lambda task: unless_cancelled(task, CancelToken())])
+async def test_a_failure_that_nobody_waits_for_any_more_is_no_fault(
+    wait: Callable[[asyncio.Task[None]], Coroutine[object, object, None]],
+) -> None:
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    fails = asyncio.Event()
+
+    async def fail() -> None:
+        try:
+            await fails.wait()
+        finally:
+            raise ValueError("x")
+
+    failing = asyncio.create_task(fail())
+    waiting = asyncio.create_task(wait(failing))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    fails.set()
+    await asyncio.wait((failing,))
+    del failing, waiting
+    gc.collect()
+    assert faults == []

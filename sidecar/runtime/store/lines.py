@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from sidecar._internal.async_cancel import wait_shielded
 from sidecar._internal.errors import LeaseLostError
 from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar._internal.values import Value
@@ -275,7 +276,7 @@ class LineWriter:
         write = asyncio.ensure_future(self._drain())
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
-        await asyncio.shield(write)
+        await wait_shielded(write)
 
     async def settle(self) -> None:
         """Wait for the running writes, then write the lines that still wait. Raises as :meth:`write`."""
