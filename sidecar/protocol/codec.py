@@ -55,7 +55,7 @@ def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool 
         raise InvalidInput(f"{path} must be an object, found {json_type(value)}")
     try:
         hashable: Any = kind  # mypy does not take a type for one
-        result: T = _reader(hashable, is_open=is_open)(value, kind)
+        result: T = reader_of(hashable, is_open=is_open)(value, kind)
         return result
     except Exception as error:
 
@@ -80,7 +80,7 @@ def result_from_wire(kind: type[T], value: Any) -> T:
 
 def to_wire(value: Any) -> Any:
     """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
-    return _writer(value.__class__)(value)
+    return writer_of(value.__class__)(value)
 
 
 def event_to_wire(event: Event) -> dict[str, Any]:
@@ -97,22 +97,14 @@ def event_to_wire(event: Event) -> dict[str, Any]:
     return wire
 
 
-def prepare(read: Iterable[Any], written: Iterable[Any]) -> None:
-    """Make the readers and the writers of types before they are used: the first time each takes half a ms."""
-    for kind in read:
-        _reader(kind, is_open=False)
-    for kind in written:
-        _writer(kind)
-
-
 @cache
-def _reader(kind: Any, *, is_open: bool) -> Callable[[Any, Any], Any]:
+def reader_of(kind: Any, *, is_open: bool) -> Callable[[Any, Any], Any]:
     """Return the function that reads a *kind*; the converter itself would look it up for each value."""
     return _converter(is_open=is_open).get_structure_hook(kind)
 
 
 @cache
-def _writer(kind: Any) -> Callable[[Any], Any]:
+def writer_of(kind: Any) -> Callable[[Any], Any]:
     """Return the function that writes a *kind*."""
     return _converter(is_open=False).get_unstructure_hook(kind)
 

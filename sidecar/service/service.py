@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from inspect import isawaitable
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import EditorAnswer, EditorQuery, RunInTerminal
@@ -30,10 +30,9 @@ from sidecar.conductor.contract import (
     SessionSummary,
 )
 from sidecar.conductor.errors import ControlRequiredError
-from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
-from sidecar.protocol.codec import event_to_wire, from_wire, prepare, to_wire
+from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.protocol.messages import (
@@ -243,9 +242,6 @@ class Connection:
         self.sink.follow(session.record.log, after_seq, None if call is None else call.sid)
         if controls:
             self.hub.ask_newcomer(self, session)
-        asyncio.get_running_loop().call_soon(
-            prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
-        )
 
     def introduce(self, session: Session) -> None:
         """Send this client alone the commands and the usage of a session that others follow already."""
