@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,10 +74,9 @@ def agent_info(socket: str | None = None) -> AgentInfo:
 class LazyDaemon:
     """The daemon of a process with one client, loaded after the handshake."""
 
-    def __init__(self, on_load: Callable[[], None] = lambda: None, modules: Sequence[str] = ()) -> None:
-        """*modules* are loaded with the daemon, then *on_load* is called."""
+    def __init__(self, on_load: Callable[[], None] = lambda: None) -> None:
+        """*on_load* is called when the daemon is loaded."""
         self._daemon: Daemon | None = None
-        self._modules = modules
         self._on_load = on_load
 
     def open(self, options: Mapping[str, Any]) -> Backend:
@@ -92,8 +90,6 @@ class LazyDaemon:
             try:
                 from sidecar.boot import build
 
-                for name in self._modules:
-                    import_module(name)
                 self._daemon = build()
             except SidecarError:
                 raise

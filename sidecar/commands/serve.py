@@ -7,7 +7,7 @@ never loaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from sidecar.transport.lifetime import Lifetime, SupervisedConnection
     from sidecar.transport.peer import Limits
     from sidecar.transport.streams import ByteStream
-
-_FOR_SESSIONS: Final = ("sidecar.server.sink",)
-"""The modules of a language client that its handshake does not need."""
 
 _FOR_ALL: Final = (
     "sidecar.protocol.messages",
@@ -73,7 +70,7 @@ def run(options: Namespace) -> int:
         from sidecar.commands.launch import server_info
         from sidecar.server import LspOptions, serve_lsp
 
-        with _daemon_with_guests(_FOR_SESSIONS) as (daemon, limits):
+        with _daemon_with_guests() as (daemon, limits):
             lsp = LspOptions(info=server_info(), open_backend=daemon.open, limits=limits)
             return await serve_lsp(stream, lsp, lifetime)
 
@@ -105,8 +102,8 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
 
 
 @contextmanager
-def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[tuple[LazyDaemon, Limits]]:
-    """Give the daemon of the client, loaded with *modules*, and the limits of each connection.
+def _daemon_with_guests() -> Iterator[tuple[LazyDaemon, Limits]]:
+    """Give the daemon of the client, and the limits of each connection.
 
     Others of its user can join it from then on.
     """
@@ -128,7 +125,7 @@ def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[tuple[LazyDaemo
 
         return await open_frontend(stream, daemon.open, limits)
 
-    daemon = LazyDaemon(admit, modules)
+    daemon = LazyDaemon(admit)
     try:
         yield daemon, limits
     finally:
