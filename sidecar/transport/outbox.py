@@ -158,6 +158,11 @@ class Outbox:
         """Bytes of ready messages that the kernel does not have yet."""
         return self._queued_bytes + (0 if self._stream.has_room else self._written_bytes)
 
+    @property
+    def has_lanes(self) -> bool:
+        """Whether a past is being sent, so that it matters which session a message is about."""
+        return bool(self._lanes)
+
     def put(self, body: bytes, sid: str | None = None) -> None:
         """Queue one message, of session *sid*; None for one that needs no order with any session."""
         self._put_framed(self._frame(body), sid)

@@ -273,7 +273,7 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        match jsonrpc.decode(frame) if isinstance(frame, bytes) else frame:
+        match jsonrpc.decode(frame) if isinstance(frame, bytes | bytearray) else frame:
             case jsonrpc.Request() as request:
                 self._handle_request(request)
             case jsonrpc.Notification(method, params):
@@ -341,9 +341,7 @@ class Peer:
         except (TypeError, ValueError, RecursionError) as error:
             self._answer_error(request, error)
             return
-        # An answer that introduces a session goes in front of its events.
-        introduced = session_of(answer.value)
-        self._settle(request, body, None, introduced)
+        self._settle(request, body, None, answer.value)
         if answer.then is not None:
             try:
                 answer.then()
@@ -357,10 +355,14 @@ class Peer:
         self._settle(request, self._encode_error(request.id, error), error.kind)
 
     def _settle(
-        self, request: jsonrpc.Request, body: bytes, error_kind: str | None, sid: str | None = None
+        self, request: jsonrpc.Request, body: bytes, error_kind: str | None, result: Any = None
     ) -> None:
         if self._in_flight.settle(request.id):
-            self.outbox.put(body, sid or session_of(request.params))
+            sid = None
+            if self.outbox.has_lanes:
+                # An answer that introduces a session goes in front of its events.
+                sid = session_of(result) or session_of(request.params)
+            self.outbox.put(body, sid)
             self._frontend.on_answered(request.method, request.id, error_kind)
 
     def _refuse(self, request_id: Id | None, problem: SidecarError) -> None:
