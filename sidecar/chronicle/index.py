@@ -18,6 +18,7 @@ entry 12 the index has ``src/a.py* 10-39 #12``.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import chain, repeat
@@ -202,10 +203,12 @@ def telling_line(ranked: RankedEntry, output: object) -> str:
     if not isinstance(output, str) or not output.strip():
         return ""
     start = ranked.text.find(output) if len(ranked.text) > len(output) else 0
-    found, level = "", -1
-    for piece, own in enumerate(ranked.levels):
-        if own > level and start <= ranked.starts[piece] < start + len(output):
-            found, level = ranked.text[ranked.starts[piece] : ranked.starts[piece + 1]], own
+    first = bisect_left(ranked.starts, start)
+    levels = ranked.levels[first : bisect_left(ranked.starts, start + len(output))]
+    if not levels:
+        return ""
+    piece = first + levels.index(max(levels))
+    found = ranked.text[ranked.starts[piece] : ranked.starts[piece + 1]]
     return " ".join(found.split())[:OUTCOME_CHARS]
 
 
