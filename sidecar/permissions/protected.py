@@ -47,14 +47,14 @@ PROTECTED: Final = {
         "bitbucket-pipelines.yml bitrise.yml .build.yml .buildkite .builds buildspec*.y*ml circle.yml "
         ".circleci .cirrus.star .cirrus.y*ml cloudbuild*.y*ml .codefresh codefresh.yml codemagic.yaml "
         "codeowners dependabot.y*ml .drone.yml .forgejo .gitea .github .gitlab *.gitlab-ci.yml .harness "
-        "*.jenkinsfile jenkinsfile jenkinsfile.* netlify.toml renovate.json* .renovaterc* .semaphore "
-        ".teamcity .tekton .travis.yml vercel.json wercker.yml .woodpecker .woodpecker.y*ml"
+        "*.jenkinsfile jenkinsfile jenkinsfile.* netlify.toml render.yaml renovate.json* .renovaterc* "
+        ".semaphore .teamcity .tekton .travis.yml vercel.json wercker.yml .woodpecker .woodpecker.y*ml"
     ),
     "settings of an editor": (
         "*.code-workspace .cursor .devcontainer .devcontainer.json devcontainer.json .dir-locals-2.el "
         ".dir-locals.el .emacs .emacs.d .exrc .fleet .helix .idea .kakrc .kateproject .lapce .lvimrc "
-        ".nvim .nvim.lua .nvimrc *.sublime-project .sublime-project .trae .vim .vimrc .void .vs .vscode "
-        ".windsurf *.xcscheme .ycm_extra_conf.py .zed"
+        ".nvim .nvim.lua .nvimrc pylintrc *.sublime-project .sublime-project .trae .vim .vimrc .void .vs "
+        ".vscode .windsurf *.xcscheme .ycm_extra_conf.py .zed"
     ),
     "settings of an agent": (
         ".agent .agents .aider* .amp .augment .claude .claude.json claude_desktop_config.json .cline "
@@ -70,8 +70,8 @@ PROTECTED: Final = {
         "*.prompt.md qwen.md replit.md .rules skill.md warp.md .windsurfrules"
     ),
     "settings of a package manager": (
-        ".bundle bunfig.toml .cargo .condarc .gemrc .mvn .npmrc nuget.config pip.conf pip.ini .pnpmfile.* "
-        "sitecustomize.py usercustomize.py uv.toml .yarn .yarnrc .yarnrc.yml"
+        ".bundle bunfig.toml .cargo .condarc .gemrc gradle-wrapper.properties .mvn .npmrc nuget.config "
+        "pip.conf pip.ini .pnpmfile.* sitecustomize.py usercustomize.py uv.toml .yarn .yarnrc .yarnrc.yml"
     ),
     "settings of a debugger": (
         ".byebugrc .gdbearlyinit .gdbinit .ghci .guile .iex.exs .irbrc .lldbinit .lldbinit-* .ocamlinit "
@@ -83,8 +83,8 @@ PROTECTED: Final = {
         ".xprofile .xsession .xsessionrc .zlogin .zlogout .zprofile .zshenv .zshrc"
     ),
     "an environment that a shell loads": (
-        ".autoenv .autoenv.zsh devbox.json devenv.local.nix devenv.nix devenv.yaml .direnvrc .envrc "
-        "flake.nix .mise* mise.*.toml mise.toml .prototools shell.nix .tool-versions"
+        ".autoenv .autoenv.zsh default.nix devbox.json devenv.local.nix devenv.nix devenv.yaml .direnvrc "
+        ".envrc flake.nix .mise* mise.*.toml mise.toml .prototools shell.nix .tool-versions"
     ),
     "a start-up file of the system": "autostart cron.d crontab launchagents launchdaemons systemd .xdg",
     KEYS_OF_USER: (

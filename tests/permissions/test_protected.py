@@ -31,6 +31,7 @@ _OBEYED = (
     "netlify.toml vercel.json renovate.json CODEOWNERS .gdbinit .pdbrc .lldbinit .irbrc .psqlrc .envrc "
     ".mise.toml mise.toml mise.local.toml .tool-versions devbox.json flake.nix shell.nix .bashrc .zshenv "
     "conf.d/a.fish .tmux.conf .git/config .gitmodules mirror.git/config .ssh/config .kube/config "
+    "gradle/wrapper/gradle-wrapper.properties default.nix pylintrc render.yaml "
 )
 OBEYED = _OBEYED.split()
 """Files that a program obeys which nobody named, and for which an answer "always" is not offered."""
