@@ -78,6 +78,42 @@ async def test_an_append_costs_a_few_of_a_file(
     assert row_s / file_s <= 20 or not times_are_judged
 
 
+async def test_an_append_costs_a_few_bare_inserts(
+    make_store: Callable[[], PostgresStore], server: PostgresServer, database: str, times_are_judged: bool
+) -> None:
+    """By processor time of this process and of the server's."""
+    import psycopg  # not above: it may not be installed
+
+    store, table = (
+        make_store(),
+        "CREATE TABLE bare (session text, n bigint, body text, PRIMARY KEY (session, n))",
+    )
+    server.execute(f"{table}; GRANT ALL ON bare TO ann", database)
+    words = entry(0).turn.blocks[0]
+    assert isinstance(words, TextBlock)
+
+    def used_s() -> float:
+        """Return the processor time of this process and of the server's processes for clients."""
+        pids = server.execute("SELECT pid FROM pg_stat_activity WHERE usename = 'ann'")
+        files = [Path(f"/proc/{pid}/schedstat") for (pid,) in pids]
+        return time.process_time() + sum(int(file.read_text().split()[0]) for file in files) / 1e9
+
+    await append_to(store, "warm", 10)
+    append_s, insert_s = [], []
+    with psycopg.connect(server.conninfo("ann", database), autocommit=True) as connection:
+        for n in range(5):
+            began_s = used_s()
+            await append_to(store, f"s{n}", N_APPENDS)
+            between_s = used_s()
+            for at in range(N_APPENDS):
+                connection.execute("INSERT INTO bare VALUES (%s, %s, %s)", (f"s{n}", at, words.text))
+            append_s.append(between_s - began_s)
+            insert_s.append(used_s() - between_s)
+    ratio = min(append_s) / min(insert_s)
+    print(f"\nappend: {ratio:.1f}x of a bare insert ({min(append_s) / N_APPENDS * 1e3:.2f} ms)")
+    assert ratio <= 20 or not times_are_judged
+
+
 async def test_many_sessions_on_several_daemons(make_store: Callable[[], PostgresStore]) -> None:
     stores = [make_store() for _ in range(N_DAEMONS)]
     began = time.perf_counter()
@@ -101,10 +137,10 @@ async def test_a_long_list(
     store = make_store()
     await append_to(store, "first", 1)
     meta = '{"type":"meta","sid":"","cwd":"/p/%s","model":"m","engine":"none","created_at":0'
-    meta += ',"updated_at":%s,"title":"title %s"}'
+    meta += ',"parent":"p%s","kind":"subagent","updated_at":%s,"title":"title %s"}'
     server.execute(
         "INSERT INTO sidecar.sessions (owner, id, n_records, meta)"
-        f" SELECT 'ann', 'l' || n, 1, format('{meta}', n % 1000, n * 7919 % {N_LISTED}, n)"
+        f" SELECT 'ann', 'l' || n, 1, format('{meta}', n % 1000, n % 1000, n * 7919 % {N_LISTED}, n)"
         f" FROM generate_series(0, {N_LISTED - 1}) AS n",
         database,
     )
@@ -125,6 +161,7 @@ async def test_a_long_list(
         "first": (SessionQuery(limit=50), 50),
         "in the middle": (SessionQuery(limit=50, after=(N_LISTED // 2, "")), 50),
         "of a folder": (SessionQuery(limit=50, cwd="/p/7"), 50),
+        "of a parent": (SessionQuery(parent="p7"), N_LISTED // 1000),
         "of a rare word": (SessionQuery(limit=50, words=(f"title {N_LISTED - 1}",)), 1),
     }
     times = {name: await measure(*given) for name, given in pages.items()}

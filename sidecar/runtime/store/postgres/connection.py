@@ -50,9 +50,13 @@ class DatabaseError(OSError):
 
 
 class PatientConnection(Connection[TupleRow]):
-    """A connection that is closed when its server takes and sends nothing for *patience_s* seconds."""
+    """A connection that is closed when its server takes and sends nothing for *patience_s* seconds.
+
+    *heard_at* is the time of its newest whole answer by the monotonic clock.
+    """
 
     patience_s: float = PATIENCE_S
+    heard_at: float = 0.0
 
     def wait(self, gen: PQGen[T], *options: Any, **named: Any) -> T:
         """Return the result of *gen*, as the driver's own. Raises OperationalError for a silent server."""
@@ -71,6 +75,7 @@ class PatientConnection(Connection[TupleRow]):
                     raise OperationalError("the server is silent")
                 wanted = work.send(ready)
         except StopIteration as end:
+            self.heard_at = time.monotonic()
             result: T = end.value
             return result
 

@@ -30,8 +30,8 @@ from sidecar.runtime.store.postgres.lease import Lease, name_of
 _MAX_WORDS: Final = 20_000
 """The characters of a turn that can be searched for."""
 WORDS_OF: Final = r"""
-unnest(tsvector_to_array({0})) AS word,
-regexp_split_to_table(word, '[!-/:-@[-`{{-~]+') AS part WHERE part <> ''
+unnest(regexp_split_to_array(array_to_string(tsvector_to_array({0}), ' '), '[ !-/:-@[-`{{-~]+')) AS part
+WHERE part <> ''
 """
 """The words that can be searched for, *part*, in a text that was made ready for a search."""
 
@@ -42,6 +42,10 @@ WITH mine AS (
       modified_at = clock_timestamp()
   WHERE owner = current_user::text AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
   RETURNING id
+), given AS MATERIALIZED (
+  SELECT node.id, node.body, to_tsvector('simple', node.words) AS words
+  FROM mine, unnest(%(nodes)s::text[], %(contents)b::text[], %(words)b::text[]) AS node(id, body, words)
+  WHERE node.id IS NOT NULL
 ), new_contents AS (
   INSERT INTO sidecar.contents (id, body)
   SELECT content.id, content.body
@@ -49,21 +53,17 @@ WITH mine AS (
   ON CONFLICT DO NOTHING
 ), new_nodes AS (
   INSERT INTO sidecar.nodes (id, body, words)
-  SELECT node.id, node.body, to_tsvector('simple', node.words)
-  FROM mine, unnest(%(nodes)s::text[], %(contents)s::text[], %(words)s::text[]) AS node(id, body, words)
-  WHERE node.id IS NOT NULL
+  SELECT id, body, words FROM given
   -- Locked and not written: a session that shares it may be deleted meanwhile.
   ON CONFLICT (owner, id) DO UPDATE SET id = excluded.id WHERE false
 ), new_words AS (
   INSERT INTO sidecar.words (word, session)
-  SELECT DISTINCT left(part, 100), %(id)s
-  FROM mine, unnest(%(words)s::text[]) AS given(words),
-  {WORDS_OF.format("to_tsvector('simple', given.words)")}
+  SELECT DISTINCT left(part, 100), %(id)s FROM given, {WORDS_OF.format("given.words")}
   ON CONFLICT DO NOTHING
 ), new_records AS (
   INSERT INTO sidecar.records (session, n, node, body, content)
   SELECT %(id)s, %(at)s + record.n, record.node, record.body, record.content
-  FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[], %(files)s::text[])
+  FROM mine, unnest(%(nodes)s::text[], %(bodies)b::text[], %(files)s::text[])
     WITH ORDINALITY AS record(node, body, content, n)
 )
 SELECT FROM mine

@@ -98,6 +98,8 @@ _PAGE: Final = f"""
 """A page; which sessions are on it, the index tells alone."""
 _AFTER: Final = '(updated_ms, id COLLATE "C") < (%(after_ms)s, %(after_id)s)'
 _FOLDER_CHARS: Final = 500
+_FOLDER: Final = "cwd = %({0})s"
+_PARENT: Final = """position('"parent":' || %({0})s IN meta) > 0"""
 _TITLE: Final = "(folded IS NULL OR position(%({0})s IN folded) > 0)"
 
 
@@ -373,12 +375,13 @@ def read_page(connection: PatientConnection, query: SessionQuery, describe: Desc
 def conditions_of(query: SessionQuery) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions that the database can check, and their values."""
     conditions, values = [], dict[str, Any]()
-    if query.cwd is not None:
-        # A record with half a character in it is stored in ASCII.
-        spellings = {to_storable(json.dumps(query.cwd, ensure_ascii=is_ascii)) for is_ascii in (False, True)}
-        folders = {f"cwd{at}": each[:_FOLDER_CHARS] for at, each in enumerate(spellings)}
-        conditions.append(f"({' OR '.join(f'cwd = %({name})s' for name in folders)})")
-        values |= folders
+    for name, condition, text in (("cwd", _FOLDER, query.cwd), ("parent", _PARENT, query.parent)):
+        if text is not None:
+            # A record with half a character in it is stored in ASCII.
+            spellings = {to_storable(json.dumps(text, ensure_ascii=is_ascii)) for is_ascii in (False, True)}
+            named = {f"{name}{at}": each[:_FOLDER_CHARS] for at, each in enumerate(spellings)}
+            conditions.append(f"({' OR '.join(map(condition.format, named))})")
+            values |= named
     words = {f"word{at}": to_storable(word) for at, word in enumerate(query.words)}
     conditions += map(_TITLE.format, words)
     values |= words

@@ -100,7 +100,9 @@ async def test_a_killed_connection_is_replaced(
 ) -> None:
     store = make_store()
     journal = await begin(store, "a")
-    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    server.execute(
+        f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{database}'"
+    )
     await journal.append([prompt("b")])
     assert await shown(store) == ["a", "b"]
 
@@ -111,12 +113,16 @@ async def test_a_database_that_takes_no_changes_is_told(
     store = make_store()
     journal = await begin(store)
     server.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    server.execute(
+        f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{database}'"
+    )
     with pytest.raises(StoreUnavailable, match="takes no changes"):
         await journal.append([prompt("a")])
     assert await shown(store) == []
     server.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
-    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    server.execute(
+        f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{database}'"
+    )
     await journal.append([prompt("b")])
     assert await shown(store) == ["a", "b"]
 

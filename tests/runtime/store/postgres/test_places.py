@@ -149,6 +149,16 @@ async def test_a_list_comes_in_pages_the_newest_first(place: SessionPlace) -> No
     held.release()
 
 
+async def test_the_children_of_a_session_are_listed(place: SessionPlace) -> None:
+    for at, parent in enumerate(("s%", "sx", 'é"', "\ud800", "s%")):
+        await store_meta(place, f"of {parent!a} {at}", at, parent=parent, kind="subagent")
+    await store_meta(place, "fork", 7, parent="s%")
+    await store_meta(place, "named so", 8, title='"parent":"s%"', kind="subagent")
+    assert await pages(place, 2, parent="s%") == [["of 's%' 4", "of 's%' 0"]]
+    assert await pages(place, 2, parent='é"') == [["of '\\xe9\"' 2"]]
+    assert await pages(place, 2, parent="\ud800") == [["of '\\ud800' 3"]]
+
+
 async def test_no_session_is_listed_twice_or_left_out_while_others_come_and_go(
     make_place: Callable[[], SessionPlace],
 ) -> None:
