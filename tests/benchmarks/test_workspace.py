@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -105,6 +108,32 @@ def test_grep_against_a_plain_loop(benchmark: BenchmarkFixture, tree: Path, patt
     benchmark.pedantic(lambda: asyncio.run(search_with_the_tool(tree, pattern)), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
     print(f"\ngrep {pattern!r}: {tool_s / plain_s:.2f} of a plain loop ({tool_s:.3f} s of {plain_s:.3f} s)")
     assert tool_s <= 1.5 * plain_s
+
+
+@pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
+def test_grep_against_ripgrep(benchmark: BenchmarkFixture, tree: Path) -> None:
+    """By processor time, that of the children included, for a word in one file of a hundred."""
+    workspace = Workspace()
+    context = context_for(tree, workspace)
+
+    def search() -> None:
+        asyncio.run(GREP.run({"pattern": "needle_function"}, context, CancelToken()))
+
+    def ripgrep() -> None:
+        subprocess.run(["rg", "--line-number", "needle_function", tree], capture_output=True, check=True)
+
+    def used_s(work: Callable[[], object]) -> float:
+        before = sum(os.times()[:4])
+        work()
+        return sum(os.times()[:4]) - before
+
+    def measure() -> tuple[float, float]:
+        times_s = [(used_s(ripgrep), used_s(search)) for _ in range(5)]
+        return min(rg_s for rg_s, _ in times_s), min(own_s for _, own_s in times_s)
+
+    rg_s, own_s = measured(benchmark, measure)
+    tell(f"grep: {own_s / rg_s:.1f}x of ripgrep ({own_s:.2f} s of {rg_s:.2f} s)")
+    assert own_s <= 4 * rg_s
 
 
 def test_a_read_costs_a_few_bare_reads(benchmark: BenchmarkFixture, tree: Path) -> None:
