@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +33,14 @@ from sidecar.conductor.events import Notice
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
 from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
-from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
+from sidecar.conductor.records import (
+    FileRename,
+    SessionInfo,
+    find_renames,
+    from_record,
+    newest_info,
+    to_record,
+)
 from sidecar.conductor.session import Session
 from sidecar.conductor.spending import Spending
 from sidecar.conductor.subagents import child_info, run_child, unmerged_work
@@ -53,6 +61,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MAX_BRIEF_CHARS: Final = 20_000
+_MAX_RENAMES: Final = 1_000
+"""Older renames are forgotten: a session that is loaded later no longer knows their files."""
 
 
 class NewSession(Value):
@@ -110,6 +120,8 @@ class Hub:
         self._releases: dict[str, Callable[[], Awaitable[None]]] = {}
         self._loading: dict[str, asyncio.Task[Loaded]] = {}
         self.lost: dict[str, str] = {}  # by session: the daemon that took it over
+        self._renames: deque[FileRename] = deque(maxlen=_MAX_RENAMES)
+        deps.workspace.on_rename(self._keep_rename)
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -458,12 +470,19 @@ class Hub:
         if stored.cwd not in ("", info.cwd) and not await asyncio.to_thread(os.path.isdir, stored.cwd):
             # Its folder was moved, or it comes from another machine: its files are those of the new folder.
             await session.workbench.follow_rename(Path(stored.cwd), Path(info.cwd))
+        for rename in tuple(self._renames):
+            if rename.at >= stored.updated_at:
+                await session.workbench.follow_rename(Path(rename.path), Path(rename.to_path))
         await session.record.store()  # before the first event: its number must not be used again
         if await asyncio.to_thread(has_worktrees, Path(info.cwd)):
             agents = [info.summary(), *await self.list(SessionQuery(parent=sid))]
             interrupted = [each for each in agents if each.task == "interrupted"]
             session.left_behind = await unmerged_work(interrupted, discards=False)
         return Loaded(session, opened.journal.integrity)
+
+    async def _keep_rename(self, old: Path, new: Path) -> None:
+        """Keep a rename for sessions that are not loaded: they follow it when they are."""
+        self._renames.append(FileRename(at=self._deps.clock_ms(), path=str(old), to_path=str(new)))
 
     async def _store_of(self, sid: str) -> SessionShelf:
         if not await self._store.place.exists(sid):

@@ -308,6 +308,25 @@ async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end
     await again.aclose()
 
 
+async def test_a_session_that_is_not_loaded_follows_a_rename_when_it_is(make_stage: Any) -> None:
+    """A later file of the old name is another file, though the rename is still known."""
+    stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("read")]] * 2, tools=[READ])
+    old, new = stage.folder / "a.py", stage.folder / "b.py"
+    stage.workspace.put(old, "x = 1\n")
+    session = await stage.session()
+    await stage.ask(session, "read it")
+    await stage.hub.close(session.sid)
+    await stage.workspace.report_renames([(old, new)])
+    loaded = (await stage.hub.load(session.sid)).session
+    assert [file.uri for file in loaded.workbench.files.in_context()] == [path_to_uri(new)]
+    await stage.ask(loaded, "read the new one")
+    files = {path_to_uri(old), path_to_uri(new)}
+    assert {file.uri for file in loaded.workbench.files.in_context()} == files
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert {file.uri for file in loaded.workbench.files.in_context()} == files
+
+
 async def test_a_session_whose_folder_is_gone_knows_its_files_in_the_folder_that_it_is_loaded_in(
     make_stage: Any, tmp_path: Path
 ) -> None:
