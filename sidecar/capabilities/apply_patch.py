@@ -37,6 +37,7 @@ from sidecar.capabilities.file_changes import (
     AppliedChange,
     FileChange,
     apply_changes,
+    diffs_as_written,
     find_target,
     record_known,
     require_current,
@@ -74,7 +75,8 @@ async def apply_patch(arguments: PatchArguments, context: ToolContext, cancel: C
     plans = [await plan_file(file, context) for file in parse_patch(arguments.input)]
     # What goes away goes last: a move whose new file cannot be written loses nothing.
     planned = sorted((each for plan in plans for each in plan), key=lambda each: each[0].text is None)
-    applied = await apply_changes(context, "apply_patch", [change for change, _ in planned])
+    changes = [change for change, _ in planned]
+    applied = await apply_changes(context, "apply_patch", changes)
     parts: list[str] = []
     for (change, edited), done in zip(planned, applied, strict=True):
         parts.append(done.note or "" if done.is_chosen else report_change(context, change, edited, done))
@@ -88,7 +90,7 @@ async def apply_patch(arguments: PatchArguments, context: ToolContext, cancel: C
             )
             for change, edited in planned
         ),
-        diffs=tuple(done.diff_of(change) for (change, _), done in zip(planned, applied, strict=True)),
+        diffs=diffs_as_written(changes, applied),
     )
 
 
@@ -130,7 +132,7 @@ async def plan_file(file: FilePatch, context: ToolContext) -> list[tuple[FileCha
         raise FileAccessError(
             "changedSinceRead", f"{file.move_to} exists already", hint="choose another path"
         )
-    return [(FileChange(moved, edited.text), edited), (FileChange(target, None), None)]
+    return [(FileChange(moved, edited.text, is_moved=True), edited), (FileChange(target, None), None)]
 
 
 def report_change(

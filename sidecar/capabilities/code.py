@@ -34,7 +34,13 @@ from sidecar.capabilities.contract import (
     ToolContext,
     ToolReply,
 )
-from sidecar.capabilities.file_changes import FileChange, Target, apply_changes, record_known
+from sidecar.capabilities.file_changes import (
+    FileChange,
+    Target,
+    apply_changes,
+    diffs_as_written,
+    record_known,
+)
 from sidecar.capabilities.output import cut_line, lines_that_fit
 from sidecar.capabilities.paths import display_path, resolve, resolve_readable, view_file
 from sidecar.capabilities.text_edit import EditedText, Replaced, shift_ranges
@@ -404,7 +410,8 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
             planned.append((FileChange(Target(resolved, view), edited.text), edited))
     if not planned:
         return ToolReply("the editor has nothing to change there")
-    done = await apply_changes(context, "code", [change for change, _ in planned], verb=verb)
+    changes = [change for change, _ in planned]
+    done = await apply_changes(context, "code", changes, verb=verb)
     places: list[CodePlace] = []
     notes: list[str] = []
     for (change, edited), applied in zip(planned, done, strict=True):
@@ -428,7 +435,7 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
         locations=tuple(
             Location(change.target.path, edited.replaced[0].first_line) for change, edited in planned
         ),
-        diffs=tuple(applied.diff_of(change) for (change, _), applied in zip(planned, done, strict=True)),
+        diffs=diffs_as_written(changes, done),
     )
 
 

@@ -33,11 +33,12 @@ class Location(Value):
 
 
 class Diff(Value):
-    """A change of a whole file; *old_text* is None for a new file."""
+    """A change of a file; *old_text* is None for a new one, and one that *is_whole* has no hunks."""
 
     path: Path
     old_text: str | None
     new_text: str
+    is_whole: bool = False
 
 
 class PlanEntry(Value):

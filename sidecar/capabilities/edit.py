@@ -18,6 +18,7 @@ from sidecar.capabilities.file_changes import (
     AppliedChange,
     FileChange,
     apply_changes,
+    diffs_as_written,
     find_target,
     record_known,
     require_current,
@@ -90,7 +91,9 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
         if not record.ranges:
             record_known(context, AppliedChange(applied.view))
         note = f"edited {display_path(applied.view.path, context.cwd)} in part\n{applied.note}"
-        return ToolReply(note, locations=(Location(target.path),), diffs=(applied.diff_of(change),))
+        return ToolReply(
+            note, locations=(Location(target.path),), diffs=diffs_as_written([change], [applied])
+        )
     ranges = record.ranges or ((1, None),)
     places: tuple[tuple[int, int | None], ...] = ()
     for step in steps:
@@ -145,13 +148,14 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
             raise FileAccessError("notReadYet", message, hint="use edit for a part, or read the other lines")
     change = FileChange(target, arguments.content)
     (applied,) = await apply_changes(context, "write", [change])
+    assert applied.view is not None
     record_known(context, AppliedChange(applied.view) if applied.is_chosen else applied)
-    n_lines = LineText(arguments.content).n_lines
+    n_lines = LineText(applied.view.text).n_lines
     done = f"{'created' if target.view is None else 'wrote'} {name}, {n_lines} lines"
     return ToolReply(
         done if applied.note is None else f"{done}\n{applied.note}",
         locations=(Location(target.path),),
-        diffs=(applied.diff_of(change),),
+        diffs=diffs_as_written([change], [applied]),
     )
 
 

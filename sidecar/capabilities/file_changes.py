@@ -52,20 +52,30 @@ class Target(Value):
 
 
 class FileChange(Value):
-    """A file and the text that it becomes; None deletes it."""
+    """A file and the text that it becomes; None deletes it, and leaves one out that does not exist.
+
+    A file that *is_moved* here from elsewhere is kept or refused as a whole.
+    """
 
     target: Target
     text: str | None
+    is_moved: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether the file becomes another one than it is, or than it is not."""
+        return self.text != (None if self.target.view is None else self.target.view.text)
 
     @property
     def diff(self) -> Diff:
         """The change for clients; a file that is deleted becomes empty in it."""
         before = self.target.view
-        return Diff(self.target.path, None if before is None else before.text, self.text or "")
+        old_text = None if before is None else before.text
+        return Diff(self.target.path, old_text, self.text or "", is_whole=self.is_moved or self.text is None)
 
 
 class AppliedChange(Value):
-    """A written change: the view after it, None for a deleted file, and a note where the text was altered.
+    """A written change: the view after it, None without a file, and a note where the text was altered.
 
     *is_chosen* is set where the user kept only some of its hunks, or edited them; the note tells which.
     """
@@ -74,9 +84,14 @@ class AppliedChange(Value):
     note: str | None = None
     is_chosen: bool = False
 
-    def diff_of(self, change: FileChange) -> Diff:
-        """Return the diff of *change* as it was written."""
-        return replace(change.diff, new_text=self.view.text) if self.is_chosen and self.view else change.diff
+
+def diffs_as_written(changes: Sequence[FileChange], applied: Sequence[AppliedChange]) -> tuple[Diff, ...]:
+    """Return the diffs of *changes* as they were *applied*, without new files that the user has refused."""
+    return tuple(
+        replace(change.diff, new_text=done.view.text) if done.is_chosen and done.view else change.diff
+        for change, done in zip(changes, applied, strict=True)
+        if done.view is not None or change.target.view is not None
+    )
 
 
 async def find_target(context: ToolContext, spelled: str) -> Target:
@@ -135,10 +150,14 @@ async def apply_changes(
     notes: Sequence[str | None] = [None] * len(changes)
     if decision.hunks:
         changes, notes = await asyncio.to_thread(keep_chosen, context, changes, decision)
-        if all(each.target.view and each.text == each.target.view.text for each in changes):
+        if not any(each.changes_something for each in changes):
             raise PermissionRefused(question.title, "the user refused each of its hunks")
     if context.checkpoints is not None:
-        planned = [PlannedChange(each.target.path, each.target.view, each.text) for each in changes]
+        planned = [
+            PlannedChange(each.target.path, each.target.view, each.text)
+            for each in changes
+            if each.changes_something
+        ]
         await context.checkpoints.keep(planned)
     done: list[AppliedChange] = []
     try:
@@ -159,14 +178,14 @@ def keep_chosen(
     """Return *changes* with the hunks that the user has kept, and for each of them a note to the model."""
     kept, notes = [*changes], list[str | None]([None] * len(changes))
     for number, change in enumerate(changes):
-        before = change.target.view
+        before = change.diff.old_text
         chosen = {hunk: text for (at, hunk), text in decision.hunks.items() if at == number}
-        if not chosen or before is None or change.text is None:
+        if not chosen or change.text is None or change.diff.is_whole:
             continue
-        n_hunks = len(find_hunks(before.text, change.text))
+        n_hunks = len(find_hunks(before, change.text))
         chosen = {hunk: text for hunk, text in chosen.items() if 0 <= hunk < n_hunks}
-        text = choose_hunks(before.text, change.text, chosen)
-        kept[number] = FileChange(change.target, text)
+        text = choose_hunks(before, change.text, chosen)
+        kept[number] = FileChange(change.target, None if before is None and not text else text)
         name = display_path(change.target.path, context.cwd)
         if text != change.text:
             notes[number] = describe_choice(name, change.text, text, chosen, n_hunks)
@@ -177,8 +196,8 @@ async def make_change(context: ToolContext, change: FileChange) -> AppliedChange
     """Make one change. Raises FileAccessError when its file is not as the target has it."""
     before, path = change.target.view, change.target.path
     if change.text is None:
-        assert before is not None
-        await context.workspace.delete(path, expected_hash=before.hash)
+        if before is not None:
+            await context.workspace.delete(path, expected_hash=before.hash)
         return AppliedChange(None)
     expected_hash = None if before is None else before.hash
     view = await context.workspace.write(path, change.text, expected_hash=expected_hash)

@@ -2,7 +2,8 @@
 
 Clients name a hunk by its index. The lines that both texts begin and end with are left out, and ``difflib``
 finds the ones that stay among the others. Two long texts that differ all over are one hunk, for comparing
-them line by line would take seconds. Pure.
+them line by line would take seconds. A new file has no lines that stay: its hunks are its blocks, each of
+which begins without an indent behind an empty line, and short ones are one with the next. Pure.
 
     before  a b c d e        hunks  b -> B (old 1 to 2, new 1 to 2)
     after   a B c e f               d ->   (old 3 to 4, new 3 to 3)
@@ -14,12 +15,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher, unified_diff
+from itertools import pairwise
 from typing import Final
 
 from sidecar._internal.values import Value
 
 _MOST_CELLS: Final = 4_000_000
 _MOST_DIFF_CHARS: Final = 4_000
+_LEAST_BLOCK_LINES: Final = 5
+_MOST_BLOCKS: Final = 20
 
 
 class ProposedHunk(Value):
@@ -36,13 +40,21 @@ def lines_of(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def find_hunks(before: str, after: str) -> tuple[ProposedHunk, ...]:
-    r"""Return the hunks of the change from *before* to *after*, from the top.
+def find_hunks(before: str | None, after: str) -> tuple[ProposedHunk, ...]:
+    r"""Return the hunks of the change from *before*, None for a new file, to *after*, from the top.
 
     >>> find_hunks("a\nb\nc\n", "a\nB\nc\n")
     (ProposedHunk(old_start=1, old_end=2, new_start=1, new_end=2),)
     """
-    old, new = lines_of(before), lines_of(after)
+    old, new = lines_of(before or ""), lines_of(after)
+    if before is None:
+        starts = [0]
+        least = max(_LEAST_BLOCK_LINES, len(new) // _MOST_BLOCKS)
+        for at in range(1, len(new)):
+            begins = not new[at - 1].strip() and not new[at][0].isspace()
+            if begins and min(at - starts[-1], len(new) - at) >= least:
+                starts.append(at)
+        return tuple(ProposedHunk(0, 0, *ends) for ends in pairwise((*starts, len(new)))) if new else ()
     most = min(len(old), len(new))
     start = next((at for at in range(most) if old[at] != new[at]), most)
     tail = next((at for at in range(most - start) if old[-1 - at] != new[-1 - at]), most - start)
@@ -59,18 +71,18 @@ def find_hunks(before: str, after: str) -> tuple[ProposedHunk, ...]:
     )
 
 
-def choose_hunks(before: str, after: str, chosen: Mapping[int, str | None]) -> str:
+def choose_hunks(before: str | None, after: str, chosen: Mapping[int, str | None]) -> str:
     r"""Return the text with the hunks that the user has kept.
 
     Args:
-        before: the text before the change.
+        before: the text before the change, None for a new file.
         after: the text that was proposed.
         chosen: by the index of a hunk, the text that the user put in its place, or None where it is refused.
 
     >>> choose_hunks("a\nb\nc\n", "a\nB\nc\nd\n", {0: None, 1: "D\n"})
     'a\nb\nc\nD\n'
     """
-    old, new = lines_of(before), lines_of(after)
+    old, new = lines_of(before or ""), lines_of(after)
     parts: list[str] = []
     at = 0
     for number, hunk in enumerate(find_hunks(before, after)):
@@ -83,7 +95,7 @@ def choose_hunks(before: str, after: str, chosen: Mapping[int, str | None]) -> s
         else:
             proposed = "".join(new[hunk.new_start : hunk.new_end])
             is_whole = not edited or edited.endswith("\n")
-            is_end = hunk.old_end == len(old) and not proposed.endswith("\n")
+            is_end = hunk.new_end == len(new) and not proposed.endswith("\n")
             parts.append(edited if is_whole or is_end else f"{edited}\n")
         at = hunk.old_end
     return "".join((*parts, *old[at:]))

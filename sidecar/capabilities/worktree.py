@@ -32,7 +32,7 @@ from sidecar._internal.env import copy_environment
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Diff, ToolContext
-from sidecar.capabilities.file_changes import FileChange, apply_changes, find_target
+from sidecar.capabilities.file_changes import FileChange, apply_changes, diffs_as_written, find_target
 from sidecar.capabilities.surroundings import find_program
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs
 from sidecar.workspace.contract import FileAccessError
@@ -227,8 +227,7 @@ async def merge_changes(context: ToolContext, tree: Worktree) -> Merge:
         changes.append(FileChange(target, text))
     applied = await apply_changes(context, "merge", changes) if changes else ()
     reasons += [each.note for each in applied if each.is_chosen and each.note is not None]
-    made = (each.diff_of(change) for change, each in zip(changes, applied, strict=True))
-    return Merge(tuple(made), tuple(reasons))
+    return Merge(diffs_as_written(changes, applied), tuple(reasons))
 
 
 def merge_lines(now: str, old: str, new: str) -> str | None:

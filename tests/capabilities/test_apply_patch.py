@@ -48,7 +48,7 @@ async def test_a_patch_changes_all_of_its_files_with_one_question(desk: Desk) ->
     assert asked.access == PatchAccess(tuple(EditAccess(path, True) for path in paths))
     assert (asked.title, asked.subject) == ("Apply patch a.py, sub/c.py, new/d, old, b.py", "toolCall")
     assert reply.diffs == asked.diffs
-    assert reply.diffs[3] == Diff(paths[3], "gone\n", "")
+    assert reply.diffs[3] == Diff(paths[3], "gone\n", "", is_whole=True)
     assert reply.locations[:2] == (Location(paths[0], 2), Location(paths[1], 1))
     await desk.output(APPLY_PATCH, input=patch("*** Update File: sub/c.py", "-y", "+z"))
     await desk.workspace.settle()

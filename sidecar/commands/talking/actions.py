@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from sidecar.commands.sessions import list_sessions
-from sidecar.commands.talking.rendering import show_unified
+from sidecar.commands.talking.forms import FormAsker
+from sidecar.commands.talking.rendering import show_part, show_unified
 from sidecar.commands.terminal import Screen, when
 from sidecar.commands.views import (
     display_path,
@@ -20,7 +22,7 @@ from sidecar.commands.views import (
     show_sizes,
 )
 from sidecar.conductor.content import parse_command
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import HunkAnswer, PermissionAnswer, PermissionRequest
 from sidecar.conductor.workbench.kept_changes import TAKEN_BACK
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import TreeNode
@@ -318,6 +320,30 @@ def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
     """Return the answer of *kind*, such as ``allow_once``, to *request*."""
     option = next((option.option_id for option in request.options if option.kind == kind), None)
     return PermissionAnswer("selected", option) if option else PermissionAnswer("cancelled")
+
+
+def count_hunks(request: PermissionRequest) -> int:
+    """Return the number of parts of the changes that *request* is about, which may be kept one by one."""
+    return sum(len(diff["hunks"]) for diff in request.subject.diffs)
+
+
+async def choose_parts(request: PermissionRequest, screen: Screen, asker: FormAsker) -> PermissionAnswer:
+    """Ask about each part of the changes of *request*, and return the answer with the parts to keep."""
+    n, refused = count_hunks(request), list[HunkAnswer]()
+    parts = [
+        (at, hunk) for at, diff in enumerate(request.subject.diffs) for hunk in range(len(diff["hunks"]))
+    ]
+    for number, (at, hunk) in enumerate(parts, 1):
+        diff = request.subject.diffs[at]
+        show_part(diff, diff["hunks"][hunk], screen)
+        key = await asker.ask_key(f"keep part {number} of {n}?", (("y", "[y]es"), ("n", "[n]o")))
+        if key is None:
+            screen.note("  not allowed")
+            return choose_option(request, "reject_once")
+        if key == "n":
+            refused.append(HunkAnswer(at, hunk, accepted=False))
+    screen.note(f"  {n - len(refused)} of {n} parts are allowed")
+    return replace(choose_option(request, "allow_once"), hunks=tuple(refused))
 
 
 def show_question(request: PermissionRequest, screen: Screen) -> None:

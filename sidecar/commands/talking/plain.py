@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sidecar._internal.env import indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
-from sidecar.commands.talking.actions import Actions, choose_option, show_question
+from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, raw_input_of
@@ -166,6 +166,9 @@ class _Chat:
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         if always is not None:
             screen.note(f"  always: {always}", "yellow")
-        answer = await self.lines.next(f"allow? [y]es, {'[a]lways, ' if always else ''}[N]o: ")
+        parts = "[p]art by part, " if count_hunks(request) > 1 else ""
+        answer = await self.lines.next(f"allow? [y]es, {parts}{'[a]lways, ' if always else ''}[N]o: ")
+        if parts and (answer or "").strip().lower() in ("p", "part by part"):
+            return await choose_parts(request, screen, LineAsker(self.lines, screen))
         kinds = {"y": "allow_once", "yes": "allow_once", "a": "allow_always", "always": "allow_always"}
         return choose_option(request, kinds.get((answer or "").strip().lower(), "reject_once"))

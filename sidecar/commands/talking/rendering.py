@@ -194,6 +194,15 @@ def show_asked_diffs(diffs: Iterable[Mapping[str, Any]], screen: Screen, folder:
     return left
 
 
+def show_part(diff: Mapping[str, Any], hunk: Mapping[str, int], screen: Screen) -> None:
+    """Show the lines that one *hunk* of a change takes away and puts in their place."""
+    sides = (("-", diff.get("oldText") or "", "old"), ("+", diff["newText"], "new"))
+    for sign, text, side in sides:
+        start, end = hunk[f"{side}Start"], hunk[f"{side}End"]
+        for number, line in enumerate(text.split("\n")[start:end], start + 1):
+            screen.cut_line(f"{number:>6} {sign} {make_visible(line)}", _STYLES[sign])
+
+
 def _show_head(diff: Mapping[str, Any], screen: Screen, folder: Path) -> list[list[Text]]:
     """Show the path of a change, and return its lines, each in the rows that it takes."""
     old = diff.get("oldText")

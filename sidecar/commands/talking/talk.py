@@ -16,7 +16,7 @@ from typing import Any, Final
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import Actions, choose_option, show_question
+from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.forms import answer_form
@@ -185,8 +185,11 @@ class Talk:
                 self.screen.show_text(row)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         # A capital letter: no word that is begun without care allows anything for good.
-        keys = [("y", "[y]es"), *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]
+        parts = [("p", "[p]art by part")] if count_hunks(request) > 1 else []
+        keys = [("y", "[y]es"), *parts, *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]
         key = await self.app.ask_key("allow?", keys)
+        if key == "p":
+            return await choose_parts(request, self.screen, self.app)
         kinds = {"y": "allow_once", "A": "allow_always"}
         answer = choose_option(request, kinds.get(key or "", "reject_once"))
         self.screen.note({"y": "  allowed", "A": f"  allowed, {always}"}.get(key or "", "  not allowed"))

@@ -128,8 +128,8 @@ class PermissionBroker(Struct):
 
 
 def describe_diff(diff: Diff) -> Mapping[str, Any]:
-    """Return *diff* as clients are asked about it: with its hunks, in lines from 0, where a file changes."""
-    found = find_hunks(diff.old_text, diff.new_text) if diff.old_text is not None and diff.new_text else ()
+    """Return *diff* as clients are asked about it: with the hunks that may be chosen, in lines from 0."""
+    found = () if diff.is_whole else find_hunks(diff.old_text, diff.new_text)
     hunks = [
         {
             "oldStart": each.old_start,

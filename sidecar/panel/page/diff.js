@@ -157,15 +157,15 @@ const READ_ALOUD = { "+": "added: ", "-": "removed: ", " ": "", "@": "" };
 export function diffView(lines, label, path, bar) {
   /** @type {number | undefined} */
   let hunk;
-  const drawn = lines.slice(0, MOST_LINES).flatMap((line) => {
+  const draw = (/** @type {DiffLine[]} */ some) => some.flatMap((line) => {
     const isNext = bar !== undefined && line.hunk !== undefined && line.hunk !== hunk;
     hunk = line.hunk ?? hunk;
     return isNext ? [bar(/** @type {number} */ (line.hunk)), lineView(line)] : [lineView(line)];
   });
-  const view = h("div", { class: path ? `diff ${UNCOLOURED}` : "diff", "data-path": path || null, role: "group", "aria-label": label, tabindex: "0" }, drawn);
+  const view = h("div", { class: path ? `diff ${UNCOLOURED}` : "diff", "data-path": path || null, role: "group", "aria-label": label, tabindex: "0" }, draw(lines.slice(0, MOST_LINES)));
   if (lines.length > MOST_LINES) {
     const rest = button(`Show the other ${(lines.length - MOST_LINES).toLocaleString()} lines`, () => {
-      for (let at = MOST_LINES; at < lines.length; at += BUNDLE) view.append(h("div", { class: "diff-bundle" }, lines.slice(at, at + BUNDLE).map(lineView)));
+      for (let at = MOST_LINES; at < lines.length; at += BUNDLE) view.append(h("div", { class: "diff-bundle" }, draw(lines.slice(at, at + BUNDLE))));
       rest.remove();
       view.focus();
     }, "unshown");

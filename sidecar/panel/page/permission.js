@@ -90,7 +90,8 @@ export class Permissions {
     const { folder, home, sid } = this.options;
     const { subject } = request;
     const diffs = /** @type {{ path?: string, oldText?: string | null, newText?: string, hunks?: import("./diff.js").Hunk[] }[]} */ (subject.diffs);
-    const chosen = diffs.map(({ newText = "", hunks = [] }, diff) => new HunkChoice(diff, newText, hunks));
+    const count = diffs.reduce((sum, { hunks = [] }) => sum + hunks.length, 0);
+    const chosen = diffs.map(({ newText = "", hunks = [] }, diff) => new HunkChoice(diff, newText, hunks, count === 1));
     const buttons = request.options.map((option) => {
       const key = KEYS[option.kind];
       const isAllowed = option.kind.startsWith("allow");
@@ -144,11 +145,12 @@ class HunkChoice {
   /** @type {Map<number, string>} */
   #edited = new Map();
 
-  /** @param {number} diff @param {string} newText @param {import("./diff.js").Hunk[]} hunks */
-  constructor(diff, newText, hunks) {
+  /** @param {number} diff @param {string} newText @param {import("./diff.js").Hunk[]} hunks @param {boolean} isOnly there is one part, which the answers themselves keep or refuse */
+  constructor(diff, newText, hunks, isOnly) {
     this.diff = diff;
     this.newText = newText;
     this.hunks = hunks;
+    this.isOnly = isOnly;
   }
 
   /** What differs from the proposal, as the daemon takes it. */
@@ -166,19 +168,23 @@ class HunkChoice {
     const box = h("input", { type: "checkbox", checked: true, onchange: () => {
       if (box.checked) this.#refused.delete(hunk);
       else this.#refused.add(hunk);
-      const lines = element.parentElement?.querySelectorAll(`[data-hunk="${hunk}"]`) ?? [];
-      for (const line of lines) line.classList.toggle("refused", !box.checked);
+      mark("refused", !box.checked);
     } });
+    const mark = (/** @type {string} */ state, /** @type {boolean} */ holds) => {
+      const lines = element.closest(".diff")?.querySelectorAll(`[data-hunk="${hunk}"]`) ?? [];
+      for (const line of lines) line.classList.toggle(state, holds);
+    };
     const edit = button("Edit", () => {
       const { newStart, newEnd } = /** @type {import("./diff.js").Hunk} */ (this.hunks[hunk]);
       const proposed = splitLines(this.newText).slice(newStart, newEnd).map((line) => `${line}\n`).join("");
       const area = h("textarea", { class: "text hunk-text", rows: String(Math.min(12, newEnd - newStart + 1)), "aria-label": `The lines of part ${name}`, spellcheck: "false", oninput: () => this.#edited.set(hunk, area.value) });
       area.value = proposed;
       edit.remove();
+      mark("edited", true);
       element.after(area);
       area.focus();
     }, "small");
-    const element = h("div", { class: "hunk-bar" }, h("label", {}, box, ` Keep part ${name}`), edit);
+    const element = h("div", { class: "hunk-bar" }, this.isOnly ? null : h("label", {}, box, ` Keep part ${name}`), edit);
     return element;
   }
 }

@@ -39,14 +39,19 @@ local function split(diff, lines, is_shortest)
     local next_hunk = hunks[number + 1]
     local stays = slice(new, hunk.newEnd, next_hunk and next_hunk.newStart or #new)
     local piece = { at = at, proposed = slice(new, hunk.newStart, hunk.newEnd), before = slice(old, hunk.oldStart, hunk.oldEnd) }
+    -- Between the parts of a new file nothing stays: an edited one ends where the next one begins as proposed.
+    local behind = next_hunk and #stays == 0 and slice(new, next_hunk.newStart, next_hunk.newEnd) or stays
     local past = next_hunk and at or math.max(at, #lines - #stays)
-    while next_hunk and past + #stays <= #lines and not has_at(lines, stays, past) do
+    while next_hunk and past + #behind <= #lines and not has_at(lines, behind, past) do
       past = past + 1
+    end
+    if #stays == 0 and not has_at(lines, behind, past) then
+      past = at
     end
     if past + #stays > #lines or not has_at(lines, stays, past) then
       return
     end
-    for _, whole in ipairs(next_hunk and not is_shortest and { piece.before, piece.proposed } or {}) do
+    for _, whole in ipairs(next_hunk and not is_shortest and { #stays > 0 and piece.before or piece.proposed, piece.proposed } or {}) do
       if has_at(lines, whole, at) and has_at(lines, stays, at + #whole) then
         past = at + #whole
       end
