@@ -18,14 +18,15 @@ from sidecar_client import ClientEvent, Session, SidecarClientError
 _BAR_CELLS = 16
 _PART_LABELS: Final = {
     "system": "system prompt",
-    "toolDefs": "tool schemas",
+    "toolDefs": "tools",
+    "rules": "rules",
+    "summary": "summaries",
     "user": "your prompts",
-    "assistant": "its answers",
-    "thinking": "its thinking",
+    "assistant": "answers",
+    "thinking": "thinking",
     "toolResults": "tool results",
-    "images": "images",
-    "summary": "digest",
     "files": "restored files",
+    "images": "images",
 }
 
 
@@ -179,16 +180,19 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     if plan.dropped is None or plan.kept is None or plan.projected is None:
         return []
     lines = [
-        f"replaces {plan.dropped.count} messages of {plan.dropped.tokens:,} tokens with a digest",
+        f"replaces {plan.dropped.count} messages of {plan.dropped.tokens:,} tokens with a summary",
         f"keeps the last {plan.kept.count} unchanged",
     ]
     files = ", ".join(display_path(file.uri, folder) for file in plan.rehydrate)
     if files:
         lines.append(f"reads these files again, with their current content: {files}")
     after = plan.projected
-    lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}")
+    if after.low == after.high:
+        lines.append(f"leaves {after.tokens:,} tokens")
+    else:
+        lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}")
     if after.high >= (plan.pre_tokens or plan.gate.tokens):
-        lines.append("changes nothing where the digest is so long that nothing would be saved")
+        lines.append("changes nothing where the summary is so long that nothing would be saved")
     return lines
 
 
@@ -199,9 +203,9 @@ def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
     assert plan.projected is not None
     files = sum(file.tokens for file in plan.rehydrate)
     rest = max(0, (plan.pre_tokens or plan.gate.tokens) - plan.dropped.tokens - plan.kept.tokens)
-    digest = max(0, plan.projected.tokens - plan.kept.tokens - files - rest)
-    was = {"older messages": plan.dropped.tokens, "digest of them": 0, "files read again": 0}
-    now = {"older messages": 0, "digest of them": digest, "files read again": files}
+    summary = max(0, plan.projected.tokens - plan.kept.tokens - files - rest)
+    was = {"older messages": plan.dropped.tokens, "summary of them": 0, "restored files": 0}
+    now = {"older messages": 0, "summary of them": summary, "restored files": files}
     same = {"newest messages": plan.kept.tokens, "prompt and tools": rest}
     show_change(screen, was | same, now | same)
     for line in plan_lines(plan, folder):
@@ -216,7 +220,7 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
         return
     by = "by the model" if done.summary_source == "model" else "without a model"
     if done.dropped_count:
-        screen.note(f"· the older part is now a digest, made {by}")
+        screen.note(f"· the older part is now a summary, made {by}")
     show_loss(screen, done.loss)
     if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
         screen.note(f"· read again, with the current content: {files}")

@@ -82,7 +82,7 @@ def test_a_stored_session_is_compacted_and_left_alone(
     assert texts_of(out)[0].startswith("[session digest")
     assert texts_of(out)[-1] == LONG
     assert len(out) < len(before) // 2
-    assert "the older part is now a digest" in err
+    assert "the older part is now a summary" in err
     assert file.read_bytes() == before
     assert not home.exists(), "nothing is left in the user's own state directory"
 

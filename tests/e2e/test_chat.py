@@ -306,7 +306,7 @@ def test_a_compaction_is_seen_before_it_is_done_and_the_past_is_no_work(
     chat.wait_for(lambda: bool(percents()))
     before = percents()[-1]
     chat.type("y")
-    chat.wait_for("the older part is now a digest")
+    chat.wait_for("the older part is now a summary")
     chat.wait_for(lambda: [percent < before for percent in percents()][-1:] == [True])
     chat.type("/clear\r")
     chat.wait_for("A new conversation begins; /resume")
@@ -343,7 +343,7 @@ def test_the_pictures_of_the_readme_can_be_made_anew() -> None:
     with project_to_show() as folder:
         assert "refuse ports that cannot be" in chat_picture(folder).replace("&#160;", " ")
     with project_to_show() as folder:
-        assert "files read again" in compaction_picture(folder).replace("&#160;", " ")
+        assert "restored files" in compaction_picture(folder).replace("&#160;", " ")
 
 
 def test_a_session_that_another_daemon_has_open_is_joined_there(

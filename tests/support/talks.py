@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from histories import committed, entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.contract import NoOp, RehydrateCandidate
+from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionRequest,
@@ -121,7 +121,7 @@ class Follower:
     fresh: FreshFiles = no_files
     history: History = field(default_factory=History)
     done: list[CompactionResult] = field(default_factory=list)
-    files: tuple[RehydrateCandidate, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
     chronicle: SessionChronicle = field(default_factory=SessionChronicle)
 
     @property
@@ -166,8 +166,9 @@ class Follower:
             return planned.found
         given = planned.given
         uses = rank_kept(given, planned.plan)
-        found, _ = await find_files(given, planned.gate, planned.plan, uses, self.fresh)
-        plan, self.files = project_files(planned.plan, planned.gate, found)
+        found, fresh = await find_files(given, planned.gate, planned.plan, uses, self.fresh)
+        plan, weights = project_files(planned.plan, planned.gate, found, fresh)
+        self.files = tuple((fresh[path].uri, tokens) for path, tokens in weights.items())
         return plan
 
     async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
@@ -209,9 +210,9 @@ class Follower:
             assert outcome.cut <= plan.cut
             return
         assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
-        restored = [(file.uri, file.tokens) for file in outcome.restored]
+        restored = tuple((file.uri, file.tokens) for file in outcome.restored)
         # Beside a long summary the host leaves the files out.
-        assert not restored or restored == [(file.uri, file.tokens) for file in self.files]
+        assert restored in ((), self.files)
         assert (outcome.cut, outcome.dropped_count) == (plan.cut, len(plan.dropped))
         origin = tuple(self.compaction_input.history[index].node_id for index in plan.dropped)
         assert not origin or outcome.entries[0].origin == origin

@@ -142,17 +142,19 @@ class HistoryWriter:
 
         return await asyncio.to_thread(prepare)
 
-    async def prepare_branch(self, entries: Iterable[Entry]) -> SessionBranch:
+    async def prepare_branch(
+        self, entries: Iterable[Entry], size: UsageAnchor | None = None
+    ) -> SessionBranch:
         """Return a branch of exactly *entries* for :meth:`replace`, with the move to it prepared in a thread.
 
-        A provider's figure describes the conversation before that. The newest one goes on with the first
-        entry, so that the meter knows the size of the branch as a share of the size before. Each kept entry
-        names its first node, where it stands as it was said.
+        A provider's figure describes the conversation before that: *size*, or else the newest one. It goes on
+        with the first entry, so that the meter knows the size of the branch as a share of the size before.
+        Each kept entry names its first node, where it stands as it was said.
         """
 
         def prepare() -> SessionBranch:
             known = (entry.anchor for entry in reversed(self.current) if entry.anchor is not None)
-            newest = self.pending_anchor or next(known, None)
+            newest = size or self.pending_anchor or next(known, None)
             again = (
                 replace(
                     each,

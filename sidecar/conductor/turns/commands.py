@@ -79,16 +79,16 @@ _COUNTS: Final = {
 _PER_DAY: Final = "/budget 5usd per day one for all sessions of a day, and /budget none ends them"
 
 _PARTS: Final = {
-    "system": "the system prompt",
+    "system": "system prompt",
     "tool_defs": "tools",
-    "user": "prompts",
+    "user": "your prompts",
     "assistant": "answers",
     "thinking": "thinking",
     "tool_results": "tool results",
     "images": "images",
     "summary": "summaries",
     "files": "restored files",
-    "rules": "the user's rules",
+    "rules": "rules",
 }
 
 

@@ -101,9 +101,21 @@ class NextRequest:
         """Return the tokens of the next request, by the meter that every face shows."""
         return self._occupancy(self._weigh_shown(self._engines.automatic()))
 
+    def anchor_now(self) -> UsageAnchor | None:
+        """Return the size of the next request as an anchor, None while no provider has reported one.
+
+        A conversation that is made of this one has its share of it, and so has each part that both have.
+        """
+        weights = self._weigh_shown(self._engines.automatic())
+        return None if weights.anchor is None else UsageAnchor(self._occupancy(weights), weights.tokens)
+
     def size_of(self, turn_tokens: int) -> int:
         """Return the tokens of a request with other turns, which are estimated at *turn_tokens*."""
-        return self._occupancy(Weights(tokens=turn_tokens, anchor=self._weigh(self._history.current).anchor))
+        return self._occupancy(Weights(tokens=turn_tokens, anchor=self.anchor_now()))
+
+    def share_of(self, turn_tokens: int) -> int:
+        """Return the tokens that turns take in the next request, which are estimated at *turn_tokens*."""
+        return self.size_of(turn_tokens) - self.size_of(0)
 
     def size_with(self, history: History) -> int:
         """Return the tokens of a request with *history*, a prepared move, in place of the conversation."""
@@ -119,19 +131,17 @@ class NextRequest:
             kept: the estimated tokens of the turns that it keeps.
             overhead_tokens: the part of its sizes that is no turn.
         """
-        used, overhead, beside = self.used(), self._head.overhead().total, plan.kept_tokens
-        share = used / ((self._weigh(self._history.current).tokens + overhead) or 1)
+        used, beside = self.used(), plan.kept_tokens
 
         def measure(size: int) -> int:
             return min(used, self.size_of(kept + max(0, size - beside - overhead_tokens)))
 
         high = used if plan.high_tokens >= plan.pre_tokens else measure(plan.high_tokens)
-        kept_tokens = round(share * kept)
         return replace(
             plan,
             pre_tokens=used,
-            dropped_tokens=max(0, used - kept_tokens - round(share * overhead)),
-            kept_tokens=kept_tokens,
+            dropped_tokens=max(0, used - self.size_of(kept)),
+            kept_tokens=self.share_of(kept),
             projected_tokens=measure(plan.projected_tokens),
             low_tokens=measure(plan.low_tokens),
             high_tokens=high,

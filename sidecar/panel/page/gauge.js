@@ -16,7 +16,7 @@ const CATEGORIES = [
   ["thinking", "Thinking"],
   ["toolResults", "Tool results"],
   ["files", "Restored files"],
-  ["images", "Pictures"],
+  ["images", "Images"],
 ];
 
 export class Gauge {

@@ -298,7 +298,10 @@ class Compactor:
         self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int
     ) -> Compaction:
         """Make the entries of *result* the conversation, and store both it and the record, or neither."""
-        branch = await self._history.prepare_branch(result.entries)
+        share_of = self._planner.request.share_of
+        restored = tuple(replace(file, tokens=share_of(file.tokens)) for file in result.restored)
+        size = self._planner.request.anchor_now()
+        branch = await self._history.prepare_branch(result.entries, size)
         async with self._history.transaction():
             self._preparer.cancel()
             await self._history.replace(branch)
@@ -312,7 +315,7 @@ class Compactor:
                 duration_ms=duration_ms,
             )
             if result.restored or result.missing:
-                self._events.emit(Rehydrated(result.restored, result.missing))
+                self._events.emit(Rehydrated(restored, result.missing))
             await self.keep(done)
         self._rules.propose(result.statements, given.history)
         return done

@@ -104,7 +104,7 @@ class Expander:
         # In a thread: as many come back as were folded away.
         chosen, entries = await asyncio.to_thread(expand)
         begun = begin(self._record.new_id(), engine, "expand", history=history, pre_tokens=gate.tokens)
-        branch = await self._history.prepare_branch(entries)
+        branch = await self._history.prepare_branch(entries, self._planner.request.anchor_now())
         async with self._history.transaction():
             await self._history.replace(branch)
             done = replace(

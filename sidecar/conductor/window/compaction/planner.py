@@ -7,7 +7,7 @@ carries out a plan that was made here, and the one of a preview is kept for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,6 @@ from sidecar.conductor.engine import (
     CompactionResult,
     EngineDeps,
     EngineInput,
-    FreshFile,
     PlannedCompaction,
     SessionEngine,
     SummaryFailedError,
@@ -173,21 +172,19 @@ class CompactionPlanner:
             return replace(plan, noop=found)
         uses = await asyncio.to_thread(rank_kept, given, found)
         restored, fresh = await find_files(given, planned.gate, found, uses, self.files.look)
-        projected, files = project_files(found, planned.gate, restored)
+        projected, weights = await asyncio.to_thread(project_files, found, planned.gate, restored, fresh)
         kept = await asyncio.to_thread(
             lambda: sum(map(estimate_turn_tokens, kept_turns(found, given.history)))
         )
         measured = self.request.measure_plan(projected, kept, given.overhead_tokens)
         described = await asyncio.to_thread(describe_plan, plan, measured, given.history, detail=detail)
-        return replace(described, rehydrate=self.name_files(files, fresh))
-
-    def name_files(
-        self, files: Sequence[RehydrateCandidate], fresh: Mapping[str, FreshFile]
-    ) -> tuple[RehydrateCandidate, ...]:
-        """Return *files*, named as the model names them, as clients know them."""
-        return tuple(
-            replace(file, uri=fresh[file.uri].uri, stale=self.files.is_stale(file.uri)) for file in files
+        files = tuple(
+            RehydrateCandidate(
+                fresh[path].uri, self.request.share_of(tokens), stale=self.files.is_stale(path)
+            )
+            for path, tokens in weights.items()
         )
+        return replace(described, rehydrate=files)
 
     def find_planned(self, plan_id: str) -> PlannedCompaction:
         """Return the plan of an earlier preview. Raises HeadMovedError when the conversation moved on."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.conductor.contract import Gate, RehydrateCandidate, RestoredFile
+from sidecar.conductor.contract import Gate, RestoredFile
 from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionResult,
@@ -34,6 +34,7 @@ from sidecar.conductor.window.compaction.chronicling import Keeping
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, FilePiece, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.tail import kept_turns
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.clip import compact_json
@@ -55,7 +56,7 @@ _GONE: Final[dict[str, str]] = {
 
 
 _AT_MOST_TIMES: Final = 2
-"""A file takes at most so many times the tokens of ``window_budget`` in those of another engine."""
+"""A file takes at most so many times its estimated tokens in those of an engine."""
 
 
 class RestoredFiles(Value):
@@ -184,11 +185,14 @@ def without_restored(history: History) -> History:
 
 
 def project_files(
-    plan: CompactionPlan, gate: Gate, found: RestoredFiles
-) -> tuple[CompactionPlan, tuple[RehydrateCandidate, ...]]:
-    """Return *plan* with the tokens of the files *found*, and those files as the model names them."""
-    files = tuple(RehydrateCandidate(each.path, each.tokens, stale=False) for each in found.pieces)
-    tokens = sum(file.tokens for file in files)
+    plan: CompactionPlan, gate: Gate, found: RestoredFiles, fresh: Mapping[str, FreshFile]
+) -> tuple[CompactionPlan, Mapping[str, int]]:
+    """Return *plan* with the files *found*, and the estimated tokens of each as the model will see it.
+
+    *fresh* has the files as they are now; it and the result are by the paths that the model knows. Blocks.
+    """
+    weights = {each.path: entry_tokens(restored_entry(each, fresh[each.path])) for each in found.pieces}
+    tokens = sum(weights.values())
     # Beside a summary that leaves no room for them none comes back.
     most = min(gate.limit, plan.pre_tokens - 1)
     projected = replace(
@@ -196,7 +200,7 @@ def project_files(
         projected_tokens=max(plan.projected_tokens, min(most, plan.projected_tokens + tokens)),
         high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + _AT_MOST_TIMES * tokens)),
     )
-    return projected, files
+    return projected, weights
 
 
 async def find_files(
@@ -244,7 +248,10 @@ async def bring_files_back(
         result,
         entries=(entries[0], *files, *entries[1:]),
         post_tokens=result.post_tokens + weight,
-        restored=tuple(restored_file(each, fresh[each.path]) for each in found.pieces),
+        restored=tuple(
+            replace(restored_file(each, fresh[each.path]), tokens=entry_tokens(entry))
+            for each, entry in zip(found.pieces, files, strict=True)
+        ),
         missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
     )
 
