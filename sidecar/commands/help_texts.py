@@ -251,6 +251,7 @@ exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."
 LOGIN: Final = """\
 examples:
   sidecar login                      choose a provider, paste its key
+  sidecar login openrouter           sign in with the browser
   cat key.txt | sidecar login openai
   sidecar login openai --remove
 

@@ -1,6 +1,7 @@
 """``sidecar login``: stores the key of a provider, installs its extra where it is missing, asks a model.
 
-The key is read without being shown. It goes into the system's keyring, or into a file for its user alone.
+The key is read without being shown, or given in the browser where the provider has a sign-in for programs.
+It goes into the system's keyring, or into a file for its user alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from sidecar._internal.env import indusagi_home, read_raw
 from sidecar._internal.loading import install_arguments, install_command
+from sidecar.commands.sign_in import OFFERED, sign_in
 from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import near_name, read_settings
@@ -68,7 +70,7 @@ def log_in(screen: Screen, home: Path, name: str | None, *, removes: bool = Fals
         screen.note(f"{name} needs no key from here; use it with --model {name}:MODEL")
         return 0
     keys = Credentials(home, system_keyring())
-    where = keys.store(name, None if removes else read_key(provider))
+    where = keys.store(name, None if removes else take_key(screen, provider))
     if removes:
         screen.note(f"the key of {name} is removed")
         return 0
@@ -96,6 +98,21 @@ def choose_provider(screen: Screen) -> str | None:
         screen.note(f"{number:3}  {name}")
     answer = input("provider (number or name, 1): ").strip() or "1"
     return names[int(answer) - 1] if answer.isdecimal() and 0 < int(answer) <= len(names) else answer
+
+
+def take_key(screen: Screen, provider: Provider) -> str:
+    """Return a key from the browser where *provider* and the user of a terminal like that, else one typed.
+
+    Raises GatewayError.
+    """
+    if provider.id in OFFERED and confirm(
+        f"sign in at {provider.id} with the browser? [Y]es, or [n]o to paste a key: "
+    ):
+        try:
+            return sign_in(screen, provider)
+        except KeyboardInterrupt:
+            screen.note("no sign-in; paste a key in its place")
+    return read_key(provider)
 
 
 def read_key(provider: Provider) -> str:

@@ -8,8 +8,17 @@ import json
 import os
 import subprocess
 import sys
+import webbrowser
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -178,3 +187,101 @@ def test_doctor_offers_what_is_missing(
     typed("y")
     login.offer_missing(Screen(sys.stderr), home)
     assert done == ([] if has_key and not is_missing else ["groq"] if is_missing else ["log in"])
+
+
+class Provider(HTTPServer):
+    """A provider with a page to agree on, whose user does so, and keys for the codes of that page."""
+
+    class Handler(BaseHTTPRequestHandler):
+        server: Provider
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            hashed = urlsafe_b64encode(sha256(asked["code_verifier"].encode()).digest()).decode().rstrip("=")
+            is_known = asked["code"] == "code-1" and hashed == self.server.challenge
+            body = json.dumps({"key": KEY, "user_id": "u"} if is_known else {"error": "who?"}).encode()
+            self.send_response(200 if is_known and self.path == "/api/v1/auth/keys" else 403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.challenge = ""
+        self.answer = "code=code-1"
+
+    def agree(self, page: str) -> bool:
+        """Do what a browser does with *page* whose user agrees."""
+        address = urlsplit(page)
+        query = {name: value for name, (value,) in parse_qs(address.query).items()}
+        assert (address.path, query["code_challenge_method"]) == ("/auth", "S256")
+        self.challenge = query["code_challenge"]
+        back = query["callback_url"]
+
+        def come_back() -> None:
+            for url in (f"{urlsplit(back)._replace(path='/favicon.ico').geturl()}", f"{back}?{self.answer}"):
+                with urlopen(url) as reply:
+                    assert b"close this page" in reply.read()
+
+        Thread(target=come_back).start()
+        return True
+
+
+@pytest.fixture
+def openrouter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """The provider that ``openrouter`` is, by its name and in the browser."""
+    with Provider() as server:
+        Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}/api/v1"
+        known = replace(PROVIDERS_BY_NAME["openrouter"], base_url=address)
+        monkeypatch.setattr(login, "PROVIDERS_BY_NAME", {**PROVIDERS_BY_NAME, "openrouter": known})
+        monkeypatch.setattr(webbrowser, "open", server.agree)
+        monkeypatch.setattr(login, "install_missing", lambda screen, provider: False)
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.processes
+def test_a_user_signs_in_with_the_browser_and_pastes_nothing(
+    home: Path, openrouter: Provider, typed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed("openrouter", "")
+    assert main(["login"]) == 1  # the extra is not installed here
+    assert stored(home) == {"openrouter": KEY}
+    shown = capsys.readouterr()
+    assert f"http://127.0.0.1:{openrouter.server_port}/auth?callback_url=" in shown.err.replace("\n", "")
+    assert KEY not in shown.err + shown.out
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param("error=access_denied", "came back without an agreement", id="the user did not agree"),
+        pytest.param("code=code-2", "openrouter refused the sign-in (HTTP 403)", id="another code"),
+    ],
+)
+def test_a_sign_in_that_fails_stores_nothing(
+    home: Path, openrouter: Provider, typed: Any, capsys: pytest.CaptureFixture[str], answer: str, said: str
+) -> None:
+    openrouter.answer = answer
+    typed("y")
+    assert main(["login", "openrouter"]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (home / "auth.json").exists()
+
+
+@pytest.mark.processes
+def test_a_key_is_typed_where_the_browser_does_not_come_back(
+    home: Path, openrouter: Provider, monkeypatch: pytest.MonkeyPatch, typed: Any
+) -> None:
+    def leave(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(webbrowser, "open", leave)
+    typed("y", KEY)
+    assert main(["login", "openrouter"]) == 1
+    assert stored(home) == {"openrouter": KEY}
