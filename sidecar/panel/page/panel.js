@@ -396,7 +396,7 @@ export class Panel {
   async send(text, images, how) {
     this.#early = text || "a picture";
     this.#drawStatus();
-    const sid = await this.#started().finally(() => (this.#early = ""));
+    const sid = await this.#started().finally(() => ((this.#early = ""), this.#drawStatus()));
     this.#isUnused = false;
     this.list.goToEnd();
     /** @type {Record<string, unknown>[]} */

@@ -124,7 +124,7 @@ export class Transcript {
         const { toolCallId, content, isError, diffs, locations } = event.data;
         const output = typeof content === "string" ? content : JSON.stringify(content, null, 2);
         const tool = this.#tool(toolCallId);
-        if (tool !== undefined) this.#change(tool, { output, isError, diffs: diffs.length > 0 ? diffs : changeOf(tool), locations, done: true });
+        if (tool !== undefined) this.#change(tool, { output, isError, diffs: diffs.length > 0 ? diffs : changeOf(tool, output), locations, done: true });
         break;
       }
       case "subagent":
@@ -356,9 +356,14 @@ export function eventsOf(sid, nodes) {
   });
 }
 
-/** The change that a call of the past asked for; its result has it no more. @param {ToolRow} tool @returns {Change[]} */
-function changeOf({ input, kind, locations }) {
-  if (kind !== "edit" || typeof input !== "object" || input === null) return [];
+/**
+ * The change that a call of the past asked for; its result has it no more. Where the user kept a part, the result tells it.
+ * @param {ToolRow} tool
+ * @param {string} output
+ * @returns {Change[]}
+ */
+function changeOf({ input, kind, locations }, output) {
+  if (kind !== "edit" || typeof input !== "object" || input === null || /^\[the user kept \d/m.test(output)) return [];
   const path = locations[0]?.path ?? (typeof input.path === "string" ? input.path : "");
   /** @type {any[]} */
   const asked = Array.isArray(input.edits) ? input.edits : [input];
