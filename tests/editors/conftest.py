@@ -1,30 +1,6 @@
 """The editors themselves: where they are, the project they open, and screens that are kept to be looked at.
 
-One day is lived in each face, with these steps:
-
-=============================  =======  ===============  ======  =====  ====
-step                           VS Code  panel            Neovim  Emacs  chat
-=============================  =======  ===============  ======  =====  ====
-prompt, stream                 yes      yes              yes     yes    yes
-diff, allow                    yes      yes              yes     yes    yes
-refuse                         yes      yes              yes     yes    yes
-edit of an unsaved buffer      yes      no buffers       yes     yes    [1]_
-change of the selection        yes      no buffers       yes     yes    no
-steer                          yes      yes              yes     yes    yes
-queue, and take it back        yes      yes              no      no     [2]_
-compact with preview           yes      yes              yes     yes    yes
-restored with unsaved text     yes      no buffers       yes     yes    yes
-compare before and after       yes      yes              yes     yes    no
-undo                           yes      yes              yes     yes    yes
-back, with the files           yes      yes              yes     yes    yes
-kill -9 of the daemon, and on  yes      yes              yes     yes    yes
-import                         yes      yes              yes     yes    yes
-resume                         yes      yes              yes     yes    [2]_
-dark, high contrast            yes      yes              no      no     no
-=============================  =======  ===============  ======  =====  ====
-
-.. [1] An editor beside it has the unsaved text; the file that is edited is another one.
-.. [2] In ``tests/e2e/test_chat.py``.
+The day that is lived in each of them is in ``day.py``.
 
 An editor is named by a variable (``SIDECAR_NVIM``, ``SIDECAR_EMACS``), else it is the one that ``make
 editors`` installed, else the one in the path. A test of an editor that is
@@ -40,12 +16,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.editors.day import Day
+from tests.editors.scenes import WORDS
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".editors"
@@ -119,13 +98,22 @@ def write_foreign_session(home: Path, project: Path) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with ``a.py``: a first line, many lines that are worth a compaction, a last line."""
+    """A folder with ``words.txt`` and ``a.py``: a first line, many worth a compaction, a last line."""
     folder = tmp_path.resolve() / "project"
     folder.mkdir()
     (folder / ".git").mkdir()
     lines = (f"value_{number} = {number}\n" for number in range(N_LINES))
+    (folder / "words.txt").write_text(WORDS)
     (folder / "a.py").write_text("".join(("answer = 42\n", *lines, "end = 1\n")))
     return folder
+
+
+@pytest.fixture
+def day() -> Iterator[Day]:
+    """The day of a face, whole at the end of its test."""
+    day = Day()
+    yield day
+    day.end()
 
 
 @pytest.fixture

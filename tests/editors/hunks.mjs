@@ -1,4 +1,4 @@
-// Parts of a proposed change, refused and edited by the keyboard on a narrow, dark page: node hunks.mjs URL PROJECT.
+// Blocks of a proposed new file, refused and edited by the keyboard on a narrow, dark page: node hunks.mjs URL PROJECT.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,26 +8,27 @@ const [url, project] = process.argv.slice(2);
 
 await withPage({ viewport: { width: 300, height: 760 }, colorScheme: "dark" }, async (page) => {
   await page.goto(url);
-  await prompt(page, "/model fake-1");
-  await page.waitForSelector(".row.answer >> text=fake-1");
-  await prompt(page, "shout");
-  await page.waitForSelector(".permission .hunk-bar >> nth=2");
-  const bar = (part) => page.locator(".hunk-bar", { hasText: `part ${part} of 3` });
-  await bar(2).locator("input").focus();
+  // A new file: a block of it is refused, the other edited; what is written shows in its call.
+  await prompt(page, "/model makes-1");
+  await page.waitForSelector(".row.answer >> text=makes-1");
+  await prompt(page, "make a file");
+  await page.waitForSelector(".permission >> text=Write new.py");
+  const block = (part) => page.locator(".hunk-bar", { hasText: `part ${part} of 2` });
+  await block(1).locator("input").focus();
   await page.keyboard.press("Space");
-  await page.waitForSelector(".diff-line.refused >> text=THREE");
-  await bar(3).locator("button").focus();
+  await page.waitForSelector(".diff-line.refused >> text=import os");
+  await block(2).locator("button").focus();
   await page.keyboard.press("Enter");
   const lines = page.locator(".hunk-text");
-  assert.equal(await lines.inputValue(), "FIVE\n");
-  await page.keyboard.press("Control+A");
-  await page.keyboard.type("yes, five!", { delay: 20 });
-  await checkAccess(page, "a question about parts");
-  await picture(page, "hunks");
+  assert.equal(await lines.inputValue(), "def one():\n    return 1\n\n\ndef two():\n    return 2\n");
+  assert.equal(await page.locator(".diff-line:visible", { hasText: "def two" }).count(), 0, "the lines are in the box alone");
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("\n\nthree = 3");
+  await checkAccess(page, "a question about a new file");
+  await picture(page, "new-file");
   await page.locator(".permission .button.primary").focus();
   await page.keyboard.press("Enter");
-  await page.waitForSelector(".row.answer >> text=I have shouted.");
-  assert.equal(readFileSync(join(project, "words.txt"), "utf8"), "ONE\ntwo\nthree\nfour\nyes, five!\n");
-  await page.click(".row.tool >> text=Edit words.txt");
+  await page.waitForSelector(".row.answer >> text=It is new.");
+  assert.equal(readFileSync(join(project, "new.py"), "utf8"), "def one():\n    return 1\n\n\ndef two():\n    return 2\n\n\nthree = 3\n");
 });
 console.log("{}");

@@ -33,6 +33,10 @@ ASKS: Final[list[list[dict[str, Any]]]] = [
 WORDS: Final = "one\ntwo\nthree\nfour\nfive\n"
 """The text of ``words.txt``."""
 SHOUT: Final = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
+NEW: Final = (
+    "import os\nimport sys\n\nA = 1\nB = 2\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
+)
+"""A new file of two blocks, of which the first has the imports, too."""
 CALM: Final = [{"old_text": "zero, unsaved", "new_text": "nothing"}]
 SHOUTS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "read", "input": {"path": "words.txt"}}}],
@@ -42,10 +46,15 @@ SHOUTS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "edit", "input": {"path": "words.txt", "edits": CALM}}}],
     [{"text": "As you like."}],
 ]
+MAKES: Final[list[list[dict[str, Any]]]] = [
+    [{"toolCall": {"name": "write", "input": {"path": "new.py", "content": NEW}}}],
+    [{"text": "It is new."}],
+]
 MODELS: Final = {
     "fake-1": {"scripted": STEPS, "contextWindow": 64_000},
     "asks-1": {"scripted": ASKS, "contextWindow": 64_000},
     "shouts-1": {"scripted": SHOUTS, "contextWindow": 64_000},
+    "makes-1": {"scripted": MAKES, "contextWindow": 64_000},
 }
 
 

@@ -22,6 +22,7 @@ from tests.editors.conftest import (
     stored_text,
     write_foreign_session,
 )
+from tests.editors.day import Day
 from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, WORDS, ask
 
 pytestmark = [
@@ -139,12 +140,13 @@ def test_questions_of_the_agent_in_emacs(
 
 
 def test_a_day_in_emacs(
-    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep, day: Day
 ) -> None:
     write_foreign_session(Path(environment["HOME"]), project)
     screen = Emacs(emacs, settings, project, environment)
     screen.wait_for("answer = 42")
 
+    day.step("answer")
     screen.command("sidecar")
     screen.wait_for("Sidecar · fake-1")
     screen.type("what is in a.py?\r")
@@ -156,6 +158,7 @@ def test_a_day_in_emacs(
     screen.wait_for(lambda: "reason 39" in screen.shown)  # the window follows the end
     keep("1 answer", screen.shown)
 
+    day.step("allow")
     edit = "(goto-char (point-min)) (forward-line 9) (delete-line) (insert \"mine = 'ünsaved'\\n\")"
     screen.value(in_file(f"{edit} (forward-line -1) (setq my-marker (point-marker)) (undo-boundary)"))
     screen.type("make it 43\r")
@@ -178,6 +181,7 @@ def test_a_day_in_emacs(
     screen.value(in_file("(let ((last-command nil)) (undo-redo 1))"))
     assert screen.value(line(1)) == "answer = 43\n"
 
+    day.step("steer")
     screen.type("run it\r")
     screen.wait_for("? Run touch made-by-the-model")
     screen.type("be quick\x03\x13")
@@ -188,6 +192,7 @@ def test_a_day_in_emacs(
     assert "» be quick\n" in screen.chat
     assert not (project / "made-by-the-model").exists()
 
+    day.step("compact")
     screen.type("\x1b<")
     screen.command("sidecar-preview")
     screen.wait_for(lambda: "» /preview" in screen.chat)
@@ -208,6 +213,7 @@ def test_a_day_in_emacs(
     keep("5 compared", screen.shown)
     screen.type("qy")
     screen.value('(progn (delete-other-windows) (switch-to-buffer "*sidecar: project*"))')
+    day.step("undo")
     screen.type("/expand\r")
     screen.wait_for("expansion  done, ")
     screen.command("sidecar-undo")
@@ -215,6 +221,7 @@ def test_a_day_in_emacs(
     screen.command("sidecar-undo")
     screen.wait_for("compaction  undone")
 
+    day.step("rewind")
     screen.command("sidecar-rewind")
     screen.wait_for("Go back to before")
     screen.type("2\t")
@@ -225,6 +232,34 @@ def test_a_day_in_emacs(
     screen.wait_for("· a.py: restored")
     assert screen.value(line(1)) == "answer = 42\n"
 
+    day.step("parts")
+    screen.type("/model shouts-1\r")
+    screen.wait_for(lambda: "Model: shouts-1" in screen.chat)
+    screen.type("\x18\x06words.txt\r")
+    screen.wait_for("four")
+    screen.type("\x1b<\x00\x0e\x0e\x0e\x0e\x0e")
+    screen.command("sidecar-change")
+    screen.wait_for("Change lines 1 to 5:")
+    screen.type("shout\r")
+    screen.wait_for("C-c C-t Refuse part")
+    screen.wait_for("THREE")
+    screen.command("sidecar-answer")
+    screen.type("\x1b<\x0e\x0e\x03\x14")
+    screen.wait_for("this part is refused")
+    keep("6 parts", screen.shown)
+    screen.type("\x03\x03")
+    words = '(with-current-buffer "words.txt" (buffer-string))'
+    screen.wait_for(lambda: screen.value(words) == "ONE\ntwo\nthree\nfour\nFIVE\n")
+    screen.wait_for(lambda: "I have shouted." in screen.chat)
+    screen.type("\x18\x13")
+    screen.wait_for(lambda: (project / "words.txt").read_text() == "ONE\ntwo\nthree\nfour\nFIVE\n")
+    screen.value(
+        '(progn (delete-other-windows) (switch-to-buffer "*sidecar: project*") (goto-char (point-max)))'
+    )
+    screen.type("/model fake-1\r")
+    screen.wait_for(lambda: "Model: fake-1" in screen.chat)
+
+    day.step("kill")
     kill_daemon(screen.pid)
     screen.wait_for("The daemon was ended by signal 9.  It is started again")
     screen.type("and now?\r")
@@ -232,6 +267,7 @@ def test_a_day_in_emacs(
     screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
     keep("6 after the kill", screen.shown)
 
+    day.step("resume")
     screen.command("sidecar-new")
     screen.wait_for(lambda: screen.chat == "» ")
     screen.command("sidecar-resume")
@@ -241,6 +277,7 @@ def test_a_day_in_emacs(
     screen.type("\r")
     screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
 
+    day.step("import")
     screen.command("sidecar-import")
     screen.wait_for("\nConversation of another agent:")
     screen.type("\t")
@@ -263,7 +300,6 @@ def test_the_region_is_changed_in_its_text_in_emacs(
     emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
     settings.write_text(settings.read_text().replace('sidecar-model "fake-1"', 'sidecar-model "shouts-1"'))
-    (project / "words.txt").write_text(WORDS)
     screen = Emacs(emacs, settings, project, environment)
     screen.wait_for("answer = 42")
     screen.type("\x18\x06words.txt\r")

@@ -22,6 +22,7 @@ from tests.editors.conftest import (
     tool_outputs,
     write_foreign_session,
 )
+from tests.editors.day import Day
 from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, WORDS
 
 pytestmark = [
@@ -123,12 +124,13 @@ def test_questions_of_the_agent_in_neovim(
 
 
 def test_a_day_in_neovim(
-    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep, day: Day
 ) -> None:
     write_foreign_session(Path(environment["HOME"]), project)
     vim = Neovim(neovim, settings, project, environment)
     vim.wait_for("answer = 42")
 
+    day.step("answer")
     vim.command("Sidecar")
     vim.wait_for("Enter sends")
     vim.type("what is in a.py?\r")
@@ -140,6 +142,7 @@ def test_a_day_in_neovim(
     vim.wait_for(lambda: "reason 39" in vim.shown)  # the window follows the end
     keep("1 answer", vim.shown)
 
+    day.step("allow")
     vim.command("wincmd t | 10 | mark a")
     vim.command("10s/.*/mine = 'unsaved'/")
     vim.command("Sidecar make it 43")
@@ -164,6 +167,7 @@ def test_a_day_in_neovim(
     assert vim.value("lines(0, 1)[1] .. lines(-2, -1)[1]") == "answer = 42end = 1"
     vim.command("redo")
 
+    day.step("steer")
     vim.value("scroll(1)")
     vim.command("Sidecar run it")
     vim.wait_for("Run touch made-by-the-model   [y] Allow")
@@ -175,6 +179,7 @@ def test_a_day_in_neovim(
     vim.value("scroll(#vim.fn.getbufline(vim.fn.bufnr('sidecar-chat://*'), 1, '$'))")
     assert not (project / "made-by-the-model").exists()
 
+    day.step("compact")
     vim.command("Sidecar preview")
     vim.wait_for("» /preview")
     vim.command("Sidecar compact")
@@ -191,6 +196,7 @@ def test_a_day_in_neovim(
     vim.wait_for("The facts behind a compaction")
     keep("5 compared", vim.shown)
     vim.command("tabclose")
+    day.step("undo")
     vim.command("Sidecar /expand")
     vim.wait_for("expansion   done, ")
     vim.command("Sidecar undo")
@@ -198,6 +204,7 @@ def test_a_day_in_neovim(
     vim.command("Sidecar undo")
     vim.wait_for("compaction   undone")
 
+    day.step("rewind")
     vim.command("Sidecar rewind")
     vim.wait_for("Go back to before")
     keep("6 rewind", vim.shown)
@@ -207,6 +214,24 @@ def test_a_day_in_neovim(
     vim.wait_for("went back")
     vim.wait_for(lambda: vim.value("lines(0, 1)[1]") == "answer = 42")
 
+    day.step("parts")
+    vim.command("Sidecar /model shouts-1")
+    vim.wait_for(lambda: "Model: shouts-1" in vim.chat)
+    vim.command("Sidecar shout")
+    vim.wait_for("[x] Refuse a part [e] Edit")
+    vim.command("Sidecar answer")
+    vim.wait_for(lambda: "then/words.txt" in vim.value("vim.api.nvim_buf_get_name(0)"))
+    vim.type("gg]cx")
+    vim.wait_for(lambda: vim.value("vim.api.nvim_get_current_line()") == "three")
+    keep("7 parts", vim.shown)
+    vim.type("y")
+    vim.wait_for(lambda: "I have shouted." in vim.chat)
+    assert (project / "words.txt").read_text() == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    assert "kept 2 of 3 hunks as proposed, refused 1" in stored_text(environment)
+    vim.command("Sidecar /model fake-1")
+    vim.wait_for(lambda: "Model: fake-1" in vim.chat)
+
+    day.step("kill")
     kill_daemon(vim.pid)
     vim.wait_for("The daemon was ended by signal 9. It is started again")
     vim.command("Sidecar and now?")
@@ -214,6 +239,7 @@ def test_a_day_in_neovim(
     assert "» and now?\n\n· thinking\n\nI look at it." in vim.chat
     keep("7 after the kill", vim.shown)
 
+    day.step("resume")
     vim.command("Sidecar new")
     vim.wait_for(lambda: vim.chat == "")
     vim.command("Sidecar resume")
@@ -226,6 +252,7 @@ def test_a_day_in_neovim(
     vim.type("1\r")
     vim.wait_for("% of 32k")
 
+    day.step("import")
     vim.command("Sidecar import")
     vim.wait_for("a question of before (claude-code)")
     keep("8 import", vim.shown)
@@ -239,7 +266,6 @@ def test_the_selection_is_changed_beside_the_file_in_neovim(
     neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
     settings.write_text(settings.read_text().replace("model = 'fake-1'", "model = 'shouts-1'"))
-    (project / "words.txt").write_text(WORDS)
     vim = Neovim(neovim, settings, project, environment)
     vim.command("edit words.txt")
     vim.wait_for("five")

@@ -24,7 +24,8 @@ from sidecar.attach.paths import DaemonPaths
 from sidecar.protocol.codec import to_wire
 from sidecar_client import SidecarClient
 from tests.editors.conftest import ROOT, write_foreign_session
-from tests.editors.scenes import MODELS, WORDS
+from tests.editors.day import AS_JSON, Day
+from tests.editors.scenes import MODELS
 
 pytestmark = [
     pytest.mark.e2e,
@@ -128,6 +129,21 @@ async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_
     assert found["frames"]["p95"] < FRAME_MS + found["frames"]["idle"]
 
 
+async def test_the_day_by_the_keyboard_in_a_narrow_browser(
+    home: Path, project: Path, tmp_path: Path, day: Day
+) -> None:
+    browser = chromium()
+    write_foreign_session(home, project)
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": MODELS}) as client:
+        pid = (await client.status()).pid
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("panel-narrow", tmp_path), "DAY": AS_JSON}
+            arguments = ("keyboard_day.mjs", "browser", url, str(project), str(pid))
+            day.lived = (await asyncio.to_thread(drive, *arguments, **kept))["lived"]
+
+
 ODD: Final = {"toString": 1, "valueOf": 1}
 HIDING: Final = f"make install{' ' * 3000}; touch y\u3164{chr(10) * 200}touch z"
 LONG: Final = "word " * 400 + "\n" + "line\n" * 2500
@@ -198,6 +214,11 @@ def numbers(text: str) -> list[int]:
     return [int(found.replace(",", "")) for found in re.findall(r"\d{1,3}(?:,\d{3})+|\d{4,}", text)]
 
 
+def numbers_of(row: Sequence[str]) -> list[int]:
+    """Return the counts of a row of a table, which begins with a name."""
+    return [int(cell.replace(",", "")) for cell in row[1:] if cell.replace(",", "").isdecimal()]
+
+
 def read_parts(lines: Sequence[tuple[str, str]]) -> list[int]:
     return sorted(int(count.replace(",", "")) for _, count in lines)
 
@@ -249,6 +270,17 @@ async def test_page_terminal_and_wire_tell_one_size(home: Path, project: Path, t
         assert sizes == numbers(page["card"]["sizes"])
         assert sizes[0] == numbers(page["before"]["total"])[0]
         assert set(sizes) <= set(numbers(preview))
+        compared = {
+            row[0]: numbers_of(row) for row in re.findall(r"(?m)^([a-z ]+)\t([\d,]+)\t([\d,]+)$", preview)
+        }
+        before, after = (
+            {row[0]: numbers_of(row) for row in page[when]["parts"]} for when in ("before", "after")
+        )
+        for name in ("System prompt", "Tools"):
+            assert before[name][0] == after[name][0], "what nobody folds keeps its size"
+        both = [part["System prompt"][0] + part["Tools"][0] for part in (before, after)]
+        assert both == compared["prompt and tools"]
+        assert after["Summaries"][0] == compared["summary of them"][1]
         (done,) = (await client.compact_list(session.sid)).compactions
         assert [done.pre_tokens, done.post_tokens] == sizes
         assert await check_context(page["after"]) == done.post_tokens
@@ -285,11 +317,10 @@ async def test_the_first_second_and_answers_that_break_off(home: Path, project: 
             await asyncio.to_thread(drive, "broken_off.mjs", url, str(pid), **kept)
 
 
-async def test_hunks_of_a_change_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
+async def test_blocks_of_a_new_file_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
     browser = chromium()
-    (project / "words.txt").write_text(WORDS)
     own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
-    models = {"fake-1": MODELS["shouts-1"]}
+    models = {"makes-1": MODELS["makes-1"]}
     shared = (*SIDECAR, "serve", "--shared")
     async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
         assert (await client.status()).pid

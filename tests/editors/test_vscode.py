@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.editors.conftest import INSTALLED, ROOT, write_foreign_session
-from tests.editors.scenes import MODELS, STYLES, STYLING, WORDS
+from tests.editors.day import AS_JSON, Day
+from tests.editors.scenes import MODELS, STYLES, STYLING
 from tests.editors.test_panel import chromium, drive, screens
 
 pytestmark = [
@@ -92,6 +93,34 @@ def test_a_day_in_vs_code(
     assert found["asked"] == [result for _, result in STYLING[:-1]], "the last one is shown as a diff"
 
 
+def test_the_day_by_the_keyboard_in_a_narrow_view(
+    code_server: str, vsix: Path, project: Path, environment: dict[str, str], tmp_path: Path, day: Day
+) -> None:
+    program = tmp_path / "own-sidecar"
+    pid_file = tmp_path / "daemon.pid"
+    program.write_text(f'#!/bin/sh\necho $$ >"{pid_file}"\nexec "{sys.executable}" -P -m sidecar "$@"\n')
+    program.chmod(0o755)
+    own = {"sidecar.command": str(program), "sidecar.models": MODELS, "sidecar.model": "fake-1"}
+    dark = {"workbench.colorTheme": "Default Dark Modern"}
+    write_foreign_session(Path(environment["HOME"]), project)
+    (folder := tmp_path / "code").mkdir()
+    found = drive(
+        "keyboard_day.mjs",
+        "vscode",
+        str(folder),
+        str(project),
+        json.dumps({**SETTINGS, **own, **dark}),
+        CODE_SERVER=code_server,
+        VSIX=str(vsix),
+        PID_FILE=str(pid_file),
+        SIDECAR_CHROMIUM=chromium(),
+        SCREENS=screens("vscode-narrow", tmp_path),
+        DAY=AS_JSON,
+        **environment,
+    )
+    day.lived = found["lived"]
+
+
 def test_the_selection_in_vs_code(
     code_server: str, vsix: Path, project: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -99,7 +128,6 @@ def test_the_selection_in_vs_code(
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m sidecar "$@"\n')
     program.chmod(0o755)
     own = {"sidecar.command": str(program), "sidecar.models": MODELS, "sidecar.model": "shouts-1"}
-    (project / "words.txt").write_text(WORDS)
     (folder := tmp_path / "code").mkdir()
     drive(
         "selection.mjs",
