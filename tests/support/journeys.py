@@ -11,6 +11,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -40,7 +41,8 @@ SCRIPT = [
 def traced() -> Iterator[list[Call]]:
     """Yield a list that gets each call into the package, in order, from this thread and from new ones.
 
-    Nothing is collected meanwhile: what the collector calls is on nobody's way.
+    The loop gets new threads, since those that wait for work are not traced. Nothing is collected meanwhile:
+    what the collector calls is on nobody's way.
     """
     calls: list[Call] = []
 
@@ -50,6 +52,7 @@ def traced() -> Iterator[list[Call]]:
             calls.append((code.co_filename.removeprefix(PACKAGE), code.co_qualname))
 
     gc.disable()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
     threading.setprofile(note)
     sys.setprofile(note)
     try:
