@@ -319,6 +319,25 @@ WaitingFor: TypeAlias = Literal["permission", "question", "budget"]
 """The decision of the user that a session waits for."""
 
 
+class TurnEnd(Value, kw_only=True):
+    """The end of a turn, as its session keeps it until the next one.
+
+    It is stored with the prompt already, as the end that counts if its process dies.
+
+    Attributes:
+        head: the node with which it ended; None where it brought none, as a slash command.
+        stop_reason: None for a turn that failed.
+        error_kind: the kind of the failure, empty for none; *message* is a sentence about it.
+    """
+
+    turn_id: str
+    head: str | None
+    stop_reason: StopReasonName | None = None
+    error_kind: str = "interrupted"
+    message: str = "the daemon ended in the middle of the turn"
+    duration_ms: int = 0
+
+
 class WorkState(Value, kw_only=True):
     """The state of a session's work, since a time in epoch milliseconds; *text* is one line about it."""
 

@@ -15,7 +15,14 @@ import msgspec
 from msgspec import field
 
 from sidecar._internal.values import Value, force_setattr
-from sidecar.conductor.contract import SessionKind, SessionSummary, TaskState, WorkState
+from sidecar.conductor.contract import (
+    SessionKind,
+    SessionSummary,
+    TaskState,
+    TurnEnd,
+    WaitingFor,
+    WorkState,
+)
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
 from sidecar.workspace.paths import path_to_uri
@@ -23,6 +30,11 @@ from sidecar.workspace.paths import path_to_uri
 T = TypeVar("T")
 
 _TITLE_CHARS: Final = 1_000
+
+_WAITS_AFTER: Final[Mapping[str, tuple[WaitingFor, str]]] = {
+    "budget": ("budget", "The budget is used up: raise it, or leave it at that"),
+}
+"""The decision that a turn with a stop reason leaves to the user, and a line about it."""
 
 SKIPPED_SEQS: Final = 10_000_000
 """More events than a process emits between two stores of a session: text alone takes 90 hours for them."""
@@ -145,6 +157,7 @@ class SessionInfo(Value, kw_only=True):
         task: the state of that work when this was stored; ``running`` after its process is gone means that it
             was interrupted.
         reads_only: whether it has no tools that may change anything.
+        end: the end of the newest turn, None where there is none, or something else came after it.
     """
 
     sid: str
@@ -183,6 +196,7 @@ class SessionInfo(Value, kw_only=True):
     tool_call_id: str | None = None
     task: TaskState | None = None
     reads_only: bool = False
+    end: TurnEnd | None = None
 
     def check_folder(self) -> None:
         """Raise FolderUnknownError unless the session's folder is known."""
@@ -207,7 +221,7 @@ class SessionInfo(Value, kw_only=True):
         self, phase: str = "idle", n_messages: int | None = None, work: WorkState | None = None
     ) -> SessionSummary:
         """Return the session as a list shows it, with *n_messages* turns; by default as one at rest."""
-        work = work or WorkState(state="idle", since=self.updated_at)
+        work = work or work_after(self.end, self.updated_at)
         return SessionSummary(
             sid=self.sid,
             cwd=self.cwd,
@@ -249,7 +263,18 @@ class SessionInfo(Value, kw_only=True):
             tool_call_id=None,
             task=None,
             reads_only=False,
+            end=None,
         )
+
+
+def work_after(end: TurnEnd | None, since: int) -> WorkState:
+    """Return the work of a session in which nothing has gone on *since* the *end* of its newest turn."""
+    if end is not None and end.error_kind:
+        return WorkState(state="failed", since=since, text=end.message)
+    if end is not None and (waits := _WAITS_AFTER.get(end.stop_reason or "")):
+        waiting_for, text = waits
+        return WorkState(state="waiting", since=since, waiting_for=waiting_for, text=text)
+    return WorkState(state="idle", since=since)
 
 
 def newest_info(records: Sequence[Mapping[str, Any]]) -> SessionInfo | None:

@@ -23,11 +23,12 @@ from typing import Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.content import turn_content
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, ContextUsage, TurnEnd
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.record.session_events import tool_finished, tool_started
+from sidecar.conductor.record.work import last_event
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
@@ -136,6 +137,15 @@ def replay_timeline(sid: str, parts: Sequence[StoryPart], describe: Describe) ->
         elif part.kind not in _FOR_THE_MODEL:
             for payload in _payloads(part.turn, part.node_id, calls, describe):
                 yield Event(sid, 0, 0, payload)
+
+
+def replay_end(sid: str, end: TurnEnd | None, head: str | None, usage: ContextUsage) -> Iterator[Event]:
+    """Yield the last event of the newest turn, where its answer is not whole; *head* and *usage* are of now.
+
+    Clients show by it that an answer was stopped or broke off, as they did when it happened.
+    """
+    if end is not None and end.head is not None and end.stop_reason != "end_turn":
+        yield Event(sid, 0, 0, last_event(end, head, usage), end.turn_id)
 
 
 def _payloads(turn: Turn, node: str, calls: dict[str, ToolActivity], describe: Describe) -> Iterator[Payload]:

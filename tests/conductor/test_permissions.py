@@ -44,7 +44,9 @@ async def run_job(job: Job) -> None:
 
 def broker_of(*clients: FakeClient, timeout_ms: int = 60_000) -> PermissionBroker:
     """Clients whose name begins with "observer" only listen."""
-    work = SessionWork(PromptQueue(JobQueue(run_job)), EventLog("s", lambda: 1000), lambda: 1000, 1000)
+    work = SessionWork(
+        PromptQueue(JobQueue(run_job)), EventLog("s", lambda: 1000), lambda: 1000, end=None, since=1000
+    )
     audience = Audience()
     for client in clients:
         audience.attach(client, "s", controls=not client.name.startswith("observer"))

@@ -10,14 +10,15 @@ import os
 import random
 import signal
 import sys
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from sidecar.protocol.messages import NodeView
-from sidecar_client import ConnectionLost, Session, SidecarClient
+from sidecar_client import ClientEvent, ConnectionLost, Session, SidecarClient
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -146,6 +147,96 @@ async def kill_daemons(tmp_path: Path) -> None:
         for each in known:
             session = await check(client, each)
             assert (await session.run("go on")).stop_reason == "end_turn"
+
+
+HALF: Final = [{"text": "The first half of it, "}, {"hang": True}]
+ENDS: Final[Mapping[str, Any]] = {
+    "whole": [{"text": "All of it."}],
+    "stopped": HALF,
+    "failed": [{"error": {"kind": "http", "message": "no such model", "status": 400}}],
+    "killed": HALF,
+}
+"""The answer of a turn, by the way in which it ends."""
+
+SHOWN: Final[Mapping[str, Any]] = {
+    "whole": ("idle", None, None),
+    "stopped": ("idle", None, "cancelled"),
+    "failed": ("failed", "no such model", "no such model"),
+    "killed": ("failed", "the daemon ended in the middle of the turn", "interrupted"),
+}
+"""The state of the session after that, its text, and a value of the last event."""
+
+
+async def kill_behind_turns(tmp_path: Path) -> None:
+    """Let turns end in each way, kill the daemon, and compare what the next one says of them."""
+    project = tmp_path / "project"
+    project.mkdir()
+    environment = {"INDUSAGI_HOME": str(tmp_path / "home")}
+    models = {end: {"scripted": [answer]} for end, answer in ENDS.items()}
+    client = await SidecarClient.spawn(cwd=project, env=environment, options={"models": models}).start()
+    sids: dict[str, str] = {}
+    try:
+        for end in ENDS:
+            session = await client.start_session(project, model=end)
+            sids[end] = session.sid
+            await session.prompt("explain it")
+            if end in ("stopped", "killed"):
+                await session.wait_for("textDelta", timeout_s=60)
+            if end == "stopped":
+                await session.interrupt()
+            if end != "killed":
+                await session.wait_for(where=lambda event: event.kind in ("settled", "faulted"), timeout_s=60)
+        os.kill((await client.status()).pid, signal.SIGKILL)
+    finally:
+        await client.close()
+    async with SidecarClient.spawn(cwd=project, env=environment, options={"models": models}) as client:
+        listed = {line.sid: (line.state, line.text) for line in (await client.session_list()).sessions}
+        for end, (state, text, value) in SHOWN.items():
+            # Before it is loaded; in a database the dead one has it open for a while.
+            assert listed[sids[end]] in ((state, text), (None, None))
+            for replay in ("full", {"lastTurns": 1}):
+                events = client.events(sids[end])
+                loaded = await client.session_load(sids[end], replay=replay)
+                assert (loaded.snapshot.state, loaded.snapshot.text) == (state, text)
+                past = [event async for event in read_past(events)]
+                texts = [
+                    block["text"]
+                    for event in past
+                    if event.kind == "message"
+                    for block in event.data["content"]
+                ]
+                last = past[-1]
+                assert texts == {"whole": ["All of it."], "stopped": ["The first half of it, "]}.get(end, [])
+                if value is None:
+                    assert last.kind == "message"
+                    continue
+                assert value in (last.data.get("stopReason"), last.data.get("message"), last.data.get("kind"))
+                assert (last.seq, last.data["head"]) == (0, loaded.snapshot.head)
+        # What was begun anew has forgotten it.
+        session = Session(client, sids["killed"], loaded.seq)
+        await session.prompt("again")
+        await session.wait_for("textDelta", timeout_s=60)
+        assert (await client.session_load(session.sid)).snapshot.state == "working"
+
+
+async def read_past(events: AsyncIterable[ClientEvent]) -> AsyncIterator[ClientEvent]:
+    """Yield the events of the past, up to what every client is sent of the present."""
+    async for event in events:
+        if event.kind == "commandsChanged":
+            return
+        yield event
+
+
+async def test_the_next_daemon_says_how_the_newest_turn_has_ended(tmp_path: Path) -> None:
+    await kill_behind_turns(tmp_path)
+
+
+@pytest.mark.postgres
+async def test_and_so_does_one_with_a_database(tmp_path: Path, server: PostgresServer, database: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(f'store = "{server.conninfo("ann", database)}"\n')
+    await kill_behind_turns(tmp_path)
 
 
 async def test_a_killed_daemon_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:

@@ -54,18 +54,23 @@ await withPage({ viewport: { width: 300, height: 700 }, colorScheme: "dark" }, a
   await page.click(".icon-button.stop");
   await page.waitForSelector(".row.end >> text=Stopped");
   await page.reload();
-  await page.waitForSelector(".row.answer .broken >> text=Stopped here");
-  assert.match(await page.locator(".row.answer", { has: page.locator(".broken") }).innerText(), /and on/);
+  await page.waitForSelector(".row.end >> text=Stopped");
+  assert.match(await page.locator(".row.answer").last().innerText(), /and on/);
   await checkAccess(page, "an answer that broke off");
-  await page.click(".broken button");
+  await page.click(".row.end button");
   await until(async () => (await page.locator(".row.user >> text=go on and on").count()) === 2, "the prompt again");
   await page.waitForSelector(".row.answer >> text=once more");
 
   // The daemon dies in the middle of an answer.
   process.kill(Number(pid), "SIGKILL");
   await page.waitForSelector(".banner >> text=goes on");
-  await page.waitForSelector(".row.answer .broken >> text=the daemon ended");
+  await page.waitForSelector(".row.notice >> text=the daemon ended in the middle of the turn");
+  await page.waitForSelector(".row.answer >> text=once more");
+  await page.reload();
+  await page.waitForSelector(".row.notice button >> text=Send again");
   await picture(page, "3-broken-off");
-  assert.match(await page.locator(".row.answer", { has: page.locator(".broken") }).last().innerText(), /once more/);
+  const shown = await page.locator(".row").evaluateAll((rows) => rows.slice(-3).map((row) => row.className));
+  assert.deepEqual(shown.map((each) => each.split(" ")[1]), ["user", "answer", "notice"]);
+  assert.match(await page.locator(".row.answer").last().innerText(), /once more/);
 });
 console.log("{}");

@@ -113,7 +113,7 @@ def make_session() -> Any:
     """Return a session whose turn ``t`` runs."""
     log, jobs = EventLog("s", lambda: 0), SimpleNamespace(follow=lambda follower: None)
     queue: Any = SimpleNamespace(jobs=jobs, running=SimpleNamespace(turn_id="t"))
-    record = SimpleNamespace(log=log, queue=queue, work=SessionWork(queue, log, lambda: 0, 0))
+    record = SimpleNamespace(log=log, queue=queue, work=SessionWork(queue, log, lambda: 0, end=None, since=0))
     return SimpleNamespace(record=record, info=SimpleNamespace(title="Talk"))
 
 

@@ -1328,7 +1328,7 @@ export interface SessionListResult {
   nextCursor?: string;
 }
 
-/** The stored session, and the part of its past to send again after the result. `cwd` and `roots` replace its folders if it is not in memory yet. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. `mcpServers` are added to its tool servers. The way to start them is not stored, so a session that was not in memory has only the servers of this request. */
+/** The stored session, and the part of its past to send again after the result. `cwd` and `roots` replace its folders if it is not in memory yet. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. The last event of a past is the `settled` or `faulted` of the newest turn, where that was stopped, failed or broke off with its daemon. `mcpServers` are added to its tool servers. The way to start them is not stored, so a session that was not in memory has only the servers of this request. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;

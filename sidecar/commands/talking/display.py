@@ -117,13 +117,6 @@ class Display:
         self.busy_since = self.turn_id = None
         self._progress = ""
 
-    def break_off(self) -> None:
-        """Show that the daemon has died: the part of an answer that it sent stays, with a mark."""
-        was_busy = self.busy_since is not None
-        self.end()
-        if was_busy:
-            self._screen.note(f"· the answer ends here, because the daemon died; {_AGAIN}", "yellow")
-
     def show(self, event: ClientEvent) -> None:
         """Show one event of the session."""
         data = event.data
@@ -318,7 +311,7 @@ class Display:
         self._finish_answer()
         self.known.usage = {**self.known.usage, **data["usage"]}
         if kind == "faulted":
-            self._screen.problem(f"{data['message']} ({data['kind']})")
+            self._screen.problem(f"{data['message']} ({data['kind']}); {_AGAIN}")
         elif data["stopReason"] == "cancelled":
             self._screen.note(f"· stopped; {_AGAIN}", "yellow")
         elif data["stopReason"] != "end_turn":

@@ -159,7 +159,7 @@ class Talk:
 
     async def reopen(self, error: ConnectionLost) -> None:
         """Go on with another daemon after the death of one, unless they die as soon as they start."""
-        self.display.break_off()
+        self.display.end()
         if self._n_daemons >= _MOST_DAEMONS:
             self.app.fail(error)
             return

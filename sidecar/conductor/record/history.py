@@ -324,7 +324,8 @@ class HistoryWriter:
                 self._in_trouble = True
                 self._on_trouble(error)
         else:
-            self._in_trouble = False
+            # In a transaction nothing is written before its end.
+            self._in_trouble = self._in_trouble and self._in_transaction
 
 
 def entries_with_earlier_reads(entries: Iterable[Entry], records: Iterable[Mapping[str, Any]]) -> list[Entry]:

@@ -6,14 +6,15 @@ The other parts of a session stand on the record: they change it and follow it, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PlanEntry
-from sidecar.conductor.contract import ContextUsage, Pin, PlanItem, TokenCounts
+from sidecar.conductor.contract import ContextUsage, Pin, PlanItem, TokenCounts, TurnEnd
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.events import Notice
@@ -72,7 +73,7 @@ class SessionRecord:
         self.events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
         self.notices = OneTimeNotices(self.events.emit, deps.models.problems)
         self.queue = PromptQueue(jobs)
-        self.work = SessionWork(self.queue, self.log, deps.clock_ms, info.updated_at)
+        self.work = SessionWork(self.queue, self.log, deps.clock_ms, end=info.end, since=info.updated_at)
         self.history = HistoryWriter(journal, self.queue, self.report_trouble)
         self.compactions = CompactionLog(info.sid)
         self.spending = Spending(
@@ -141,6 +142,16 @@ class SessionRecord:
 
     async def store(self, *, seq_is_last: bool = False) -> None:
         """Store the values; with *seq_is_last* the newest event is the last one of the session."""
+        await self.history.append_records(self.take_record(seq_is_last=seq_is_last))
+        await self.spending.day.flush()
+        for follower in self._stored_followers:
+            follower()
+
+    def take_record(self, *, seq_is_last: bool = False) -> Mapping[str, Any]:
+        """Return the record of the values as they are now, which is about to be stored."""
+        running, end = self.queue.running, self.work.end
+        if running is not None and running.item_id in self.queue.entered:
+            end = self.work.closing or TurnEnd(turn_id=running.turn_id, head=self.history.head)
         self.info = replace(
             self.info,
             seq=self.log.seq,
@@ -148,12 +159,10 @@ class SessionRecord:
             session_total=asdict(self.spending.total),
             cost=self.spending.cost,
             plan=tuple(map(asdict, self.todo)),
+            end=end,
         )
         model = self.own_models.get(self.info.model, self.info.model)
-        await self.history.append_records(to_record("meta", replace(self.info, model=model)))
-        await self.spending.day.flush()
-        for follower in self._stored_followers:
-            follower()
+        return to_record("meta", replace(self.info, model=model))
 
     async def store_queue(self) -> None:
         """Store the queue as it is now; it is on disk when this returns. Calls at one time share a write."""

@@ -124,9 +124,7 @@ class SessionShelf:
         holders = await self.place.holders([each.sid for each in found if each.host is None])
         host = platform.node()
         lines = (
-            replace(each, host=host, pid=holders[each.sid], state=None, since=None)
-            if each.sid in holders
-            else each
+            without_work(replace(each, host=host, pid=holders[each.sid])) if each.sid in holders else each
             for each in found
         )
         return [
@@ -141,7 +139,12 @@ def describe_stored(stored: StoredSummary) -> SessionSummary | None:
     if info is None:
         return None
     summary = replace(info.summary(), host=stored.host, pid=stored.pid, lease=stored.leased_until_ms)
-    return summary if summary.pid is None else replace(summary, state=None, since=None)
+    return summary if summary.pid is None else without_work(summary)
+
+
+def without_work(line: SessionSummary) -> SessionSummary:
+    """Return *line* for a session that another process has open, which alone knows its work."""
+    return replace(line, state=None, since=None, waiting_for=None, text=None)
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import field
 
@@ -17,15 +17,11 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.content import prompt_title
-from sidecar.conductor.contract import WaitingFor, WorkState
+from sidecar.conductor.contract import ContextUsage, TurnEnd, WaitingFor, WorkState
 from sidecar.conductor.events import Faulted, Settled
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import CompactJob, Job, PromptJob, PromptQueue
-
-_WAITS_AFTER: Final[Mapping[str, tuple[WaitingFor, str]]] = {
-    "budget": ("budget", "The budget is used up: raise it, or leave it at that"),
-}
-"""The decision that a turn with a stop reason leaves to the user, and a line about it."""
+from sidecar.conductor.records import work_after
 
 
 class PendingQuestion(Value, kw_only=True):
@@ -57,16 +53,27 @@ class SessionWork:
 
     Attributes:
         above: the work of the session that a sub-agent works for, which waits for the user with it.
+        end: the end of the newest turn; None while a job runs, and behind one that is no turn.
+        closing: the end of the running turn, which is decided and not published yet.
     """
 
     above: SessionWork | None = None
+    closing: TurnEnd | None = None
 
-    def __init__(self, queue: PromptQueue, log: EventLog, clock_ms: Callable[[], int], since: int) -> None:
-        """*since* is the time at which a session that was just loaded had last changed."""
+    def __init__(
+        self,
+        queue: PromptQueue,
+        log: EventLog,
+        clock_ms: Callable[[], int],
+        *,
+        end: TurnEnd | None,
+        since: int,
+    ) -> None:
+        """*end* and *since* are those of a session that was just loaded."""
         self._queue = queue
         self._clock_ms = clock_ms
         self._since = since
-        self._end: Settled | Faulted | None = None
+        self.end = end
         self._questions: list[PendingQuestion] = []
         self._followers: list[WorkFollower] = []
         queue.jobs.follow(self.on_jobs)
@@ -75,7 +82,7 @@ class SessionWork:
     @property
     def state(self) -> WorkState:
         """The state now."""
-        jobs, end = self._queue.jobs, self._end
+        jobs, end = self._queue.jobs, self.end
         if self._questions:
             first = self._questions[0]
             return WorkState(state="waiting", since=first.at, waiting_for=first.waiting_for, text=first.text)
@@ -86,13 +93,7 @@ class SessionWork:
             return WorkState(
                 state="working", since=self._since, text=describe_job(at_work or jobs.waiting[0])
             )
-        match end:
-            case Faulted(message=message):
-                return WorkState(state="failed", since=self._since, text=message)
-            case Settled(stop_reason=reason) if reason in _WAITS_AFTER:
-                waiting_for, text = _WAITS_AFTER[reason]
-                return WorkState(state="waiting", since=self._since, waiting_for=waiting_for, text=text)
-        return WorkState(state="idle", since=self._since)
+        return work_after(end, self._since)
 
     def follow(self, follower: WorkFollower) -> Callable[[], None]:
         """Call *follower* after each change until the returned function is called; exceptions are logged."""
@@ -122,15 +123,15 @@ class SessionWork:
     def on_jobs(self) -> None:
         """Take in that a job has begun or is over."""
         if self._queue.jobs.current is not None:
-            self._end = None
-        if self._end is None:  # else it was published with the end of the turn, before its answer
+            self.end = self.closing = None
+        if self.end is None:  # else it was published with the end of the turn, before its answer
             self._since = self._clock_ms()
             self._publish()
 
     def forget_budget(self) -> None:
         """Take in that the user has set another budget, after a turn that one has ended."""
-        if isinstance(self._end, Settled) and self._end.stop_reason == "budget":
-            self._end, self._since = None, self._clock_ms()
+        if self.end is not None and self.end.stop_reason == "budget":
+            self.end, self._since = None, self._clock_ms()
             self._publish()
 
     def on_event(self, log: EventLog) -> None:
@@ -139,7 +140,7 @@ class SessionWork:
         if newest is None or not isinstance(newest.data, Settled | Faulted):
             return
         if running is not None and running.turn_id == newest.data.turn_id:  # a waiting one may be dropped
-            self._end, self._since = newest.data, newest.at
+            self.end, self._since = self.closing, newest.at
             self._publish()
 
     def _open(self, question: PendingQuestion, published: PendingQuestion | None = None) -> None:
@@ -156,6 +157,13 @@ class SessionWork:
                 follower(question)
             except Exception as error:
                 log_fault("a follower of a session's work", error)
+
+
+def last_event(end: TurnEnd, head: str | None, usage: ContextUsage) -> Settled | Faulted:
+    """Return the last event of a turn that ended with *end*, in a session that stands at *head*."""
+    if end.stop_reason is None:
+        return Faulted(end.turn_id, end.error_kind, end.message, head, usage, end.duration_ms)
+    return Settled(end.turn_id, end.stop_reason, head, usage, end.duration_ms)
 
 
 def describe_job(job: Job) -> str:

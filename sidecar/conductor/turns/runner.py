@@ -17,12 +17,13 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.content import prompt_title, turn_content, turn_text
-from sidecar.conductor.contract import ContextUsage, StopReasonName
+from sidecar.conductor.contract import ContextUsage, StopReasonName, TurnEnd
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.record.branching import branch_entry
 from sidecar.conductor.record.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.record.work import last_event
 from sidecar.conductor.spending import BudgetReachedError
 from sidecar.conductor.turns.agent import SessionAgent
 from sidecar.conductor.turns.commands import Commands
@@ -226,9 +227,11 @@ class TurnRunner:
         return again if again is not None or self._was_stopped() else snapshot
 
     async def _store_prompt(self, job: PromptJob, in_front: tuple[Entry, ...]) -> str | None:
-        """Store the prompt before it is answered, the first one together with the session's record.
+        """Store the prompt before it is answered, together with the session's record.
 
-        The digest of a branch that was left stands in front of it, and then the entries *in_front*.
+        The record says that the turn was interrupted, for a process that loads it before the turn has its
+        end. The digest of a branch that was left stands in front of the prompt, and then the entries
+        *in_front*.
         """
         news = self._background.take_news()
         # Not in the events: a client shows the prompt as it was typed.
@@ -237,13 +240,12 @@ class TurnRunner:
             Entry(turn, "user", author=None if job.author is None else job.author.client_id),
             "\n\n".join(filter(None, (self._record.info.fork_digest, self._record.info.left_branch))),
         )
-        if len(self._history.current) and not left:
-            return await self._history.append(*in_front, prompt)
         title = self._record.info.title or prompt_title(job.turn.blocks)
         self._record.amend(partial(replace, title=title, left_branch="", left_head=None, fork_digest=""))
         async with self._history.transaction():
-            await self._record.store()
-            return await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)
+            node = await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)
+            await self._history.append_records(self._record.take_record())
+        return node
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
@@ -252,8 +254,23 @@ class TurnRunner:
         head = self._history.head
         resolve(job.entered, head)
         usage = unknown_usage(head)
+
+        def close(answer: _Answer) -> Settled | Faulted:
+            """Return the last event of a turn with *answer*, which is stored from now on as its end."""
+            fault, duration_ms = answer.fault, max(0, self._record.clock_ms() - started_ms)
+            end = self._record.work.closing = TurnEnd(
+                turn_id=job.turn_id,
+                head=head if job.item_id in self._record.queue.entered else None,
+                stop_reason=answer.stop if fault is None else None,
+                error_kind="" if fault is None else fault.kind,
+                message="" if fault is None else fault.message,
+                duration_ms=duration_ms,
+            )
+            return last_event(end, head, usage)
+
         try:
             usage = self._request.usage()
+            close(answer)
             await self._store(job, usage)
             self._events.emit(usage)
         except Exception as error:
@@ -261,26 +278,26 @@ class TurnRunner:
         if self._was_stopped():  # at the last moment too: whoever stopped it was promised this end
             answer = replace(answer, stop="cancelled")
         self._record.queue.is_over = True
-        fault, duration_ms = answer.fault, max(0, self._record.clock_ms() - started_ms)
+        last = close(answer)
         try:
-            if fault is None:
-                self._events.set_phase("settled")
-                self._events.emit(Settled(job.turn_id, answer.stop, head, usage, duration_ms))
-            else:
-                self._events.set_phase("faulted")
-                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
+            self._events.set_phase(last.kind)
+            self._events.emit(last)
         except Exception as error:
             # Events that were collected before it may be the cause; they are gone now. A turn without a last
             # event never ends for its client.
             answer = _error_answer("the last event of a turn", error)
-            fault = answer.fault
-            if fault is not None:
-                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
+            last = close(answer)
+            self._events.emit(last)
         finally:
             self._events.end_turn()
             if job.command is None:
-                problem = {} if fault is None else {"error": fault.message}
-                told = {"text": answer.text, "stopReason": answer.stop, "durationMs": duration_ms, **problem}
+                problem = {} if answer.fault is None else {"error": answer.fault.message}
+                told = {
+                    "text": answer.text,
+                    "stopReason": answer.stop,
+                    "durationMs": last.duration_ms,
+                    **problem,
+                }
                 self._extensions.report_end(told)
             # Done already when the client that waited for it was cancelled.
             if not job.outcome.done():
@@ -291,7 +308,7 @@ class TurnRunner:
                         head=head,
                         usage=usage,
                         text=answer.text,
-                        fault=fault,
+                        fault=answer.fault,
                     )
                 )
 

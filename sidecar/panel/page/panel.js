@@ -160,7 +160,7 @@ export class Panel {
     this.permissions.clear();
     this.forms.clear();
     this.#waitsFor = undefined;
-    if (this.transcript.isBusy) this.#keepPart("daemon");
+    if (this.transcript.isBusy) this.#keepPart();
     this.transcript.phase = "idle";
     this.#say(`The connection to the daemon is lost: ${reason}.`);
     this.#draw();
@@ -307,15 +307,15 @@ export class Panel {
     await new Promise((resolve) => setTimeout(resolve));
   }
 
-  /** @returns {{ sid?: string, part?: { text: string, prompt: string, broken: import("./transcript.js").Broken } }} what this page has kept over a reload */
+  /** @returns {{ sid?: string, part?: { text: string, prompt: string } }} what this page has kept over a reload */
   #kept() {
     return this.home.recall();
   }
 
-  /** Keep the answer that broke off: no stored conversation says that it is not whole. @param {import("./transcript.js").Broken} broken */
-  #keepPart(broken) {
+  /** Keep the answer that breaks off: the daemon stores answers that have ended. */
+  #keepPart() {
     const text = this.transcript.newestAnswer();
-    if (text !== "") this.home.keep({ sid: this.sid, part: { text, prompt: this.transcript.lastPrompt(), broken } });
+    if (text !== "") this.home.keep({ sid: this.sid, part: { text, prompt: this.transcript.lastPrompt() } });
   }
 
   /** Name the sub-agents of the past at their calls. @param {string} sid @param {Transcript} transcript */
@@ -342,7 +342,7 @@ export class Panel {
     this.#setOptions(this.transcript.options);
     this.#drawNow();
     // Its answer comes behind the conversation of before, which follows the answer to the load.
-    void this.#readTimes().then(() => isOwn && sid === this.sid && !this.transcript.isBusy && (this.transcript.addPart(part.text, part.prompt, part.broken), this.#draw()), (error) => this.fail(error));
+    void this.#readTimes().then(() => isOwn && sid === this.sid && !this.transcript.isBusy && (this.transcript.addPart(part.text, part.prompt), this.#draw()), (error) => this.fail(error));
     this.#measure();
   }
 
@@ -554,7 +554,6 @@ export class Panel {
         break;
       case "settled":
       case "faulted":
-        if (event.kind === "settled" && event.data.stopReason === "cancelled") this.#keepPart("stopped");
         this.#measure();
         void this.#readTimes().catch((error) => this.fail(error));
         break;

@@ -59,7 +59,7 @@ export class RowPainter {
         return this.#restored(row);
       case "notice":
         return h("div", { class: `row notice ${row.severity}`, role: "note" },
-          icon(row.severity === "info" ? "flag" : "warn"), h("div", {}, h("strong", {}, readable(row.title)), row.text ? h("div", {}, readable(row.text)) : null));
+          icon(row.severity === "info" ? "flag" : "warn"), h("div", {}, h("strong", {}, readable(row.title)), row.text ? h("div", {}, readable(row.text)) : null, row.again ? this.#again(row.again) : null));
       case "end":
         return h("div", { class: "row end" }, [STOP_REASONS[row.stopReason] ?? (row.stopReason === "end_turn" ? "" : row.stopReason), duration(row.durationMs)].filter(Boolean).join(" · "), row.again !== "" && this.#again(row.again));
     }
@@ -100,9 +100,6 @@ export class RowPainter {
     const element = old ?? h("article", { class: "row answer", "aria-label": "Answer" }, view.element,
       h("div", { class: "row-actions" }, iconButton("copy", "Copy the answer", () => void copyText(row.text))));
     element.classList.toggle("streaming", !row.done);
-    if (row.broken !== undefined && element.querySelector(".broken") === null) {
-      view.element.after(h("p", { class: "broken" }, icon("warn"), row.broken === "stopped" ? " Stopped here. " : " It breaks off here, for the daemon ended. ", row.again ? this.#again(row.again) : null));
-    }
     this.#views.set(element, view);
     return element;
   }

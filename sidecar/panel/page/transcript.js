@@ -18,14 +18,13 @@
  *
  * @typedef {{ id: string, version: number, at: number }} Common
  * @typedef {Common & { type: "user", text: string, images: string[], links: string[], nodeId: string | null, from: string }} UserRow
- * @typedef {Common & { type: "answer", text: string, done: boolean, broken?: Broken, again?: string }} AnswerRow `again` is the prompt of one that broke off
- * @typedef {"stopped" | "daemon"} Broken why an answer is not whole
+ * @typedef {Common & { type: "answer", text: string, done: boolean }} AnswerRow
  * @typedef {Common & { type: "thinking", text: string, done: boolean }} ThinkingRow
  * @typedef {Common & { type: "tool", callId: string, name: string, title: string, kind: string, input: any, output: string,
  *   done: boolean, isError: boolean, diffs: Change[], locations: { path: string, line?: number }[], child?: string }} ToolRow the session of its sub-agent
  * @typedef {Common & { type: "compaction", compaction: Compaction, summary: string }} CompactionRow
  * @typedef {Common & { type: "restored", files: RestoredFile[], missing: string[] }} RestoredRow
- * @typedef {Common & { type: "notice", severity: string, title: string, text: string }} NoticeRow
+ * @typedef {Common & { type: "notice", severity: string, title: string, text: string, again?: string }} NoticeRow `again` is the prompt of a turn that failed
  * @typedef {Common & { type: "end", stopReason: string, durationMs: number, again: string }} EndRow
  * @typedef {UserRow | AnswerRow | ThinkingRow | ToolRow | CompactionRow | RestoredRow | NoticeRow | EndRow} Row
  */
@@ -200,7 +199,7 @@ export class Transcript {
         break;
       case "faulted":
         this.#end(event.data.head, event.data.usage);
-        this.notice("error", "The turn failed", event.data.message, at);
+        this.notice("error", "The turn failed", event.data.message, at, this.lastPrompt());
         break;
     }
   }
@@ -217,12 +216,12 @@ export class Transcript {
     return row?.type === "answer" ? row.text : "";
   }
 
-  /** Mark an answer that broke off, and show as much as came of it. @param {string} text @param {string} prompt @param {Broken} broken */
-  addPart(text, prompt, broken) {
-    const last = this.rows.findLast(({ type }) => type === "user" || type === "answer");
-    if (last?.type === "answer" && last.text.startsWith(text)) return void (last.text === text && this.#change(last, { broken, again: prompt }));
-    if (last?.type !== "user" || last.text !== prompt) this.#put(`user:${this.#count++}`, { type: "user", text: prompt, images: [], links: [], nodeId: null, from: "" }, 0);
-    this.#put(`answer:part:${this.#count++}`, { type: "answer", text, done: true, broken, again: prompt }, 0);
+  /** Show as much of the newest answer as came before the daemon ended, which stored nothing of it. @param {string} text @param {string} prompt */
+  addPart(text, prompt) {
+    if (this.newestAnswer() !== "" || this.lastPrompt() !== prompt) return;
+    this.#put(`answer:part:${this.#count++}`, { type: "answer", text, done: true }, 0);
+    const row = this.rows.pop(), end = this.rows.findLastIndex(({ type }) => type !== "notice");
+    if (row !== undefined) this.rows.splice(end + 1, 0, row);
   }
 
   /** Show the steps of a sub-agent below its call. @param {string} callId @param {string} sid */
@@ -232,9 +231,9 @@ export class Transcript {
     if (tool !== undefined) this.#change(tool, { child: sid });
   }
 
-  /** @param {string} severity @param {string} title @param {string} text @param {number} at */
-  notice(severity, title, text, at) {
-    this.#put(`notice:${this.#count++}`, { type: "notice", severity, title, text }, at);
+  /** @param {string} severity @param {string} title @param {string} text @param {number} at @param {string} [again] */
+  notice(severity, title, text, at, again) {
+    this.#put(`notice:${this.#count++}`, { type: "notice", severity, title, text, again }, at);
   }
 
   /** @param {string | null} head @param {ContextUsage} usage */

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,6 +27,7 @@ from sidecar.service.replay import (
     entries_of_view,
     last_turns,
     node_view,
+    replay_end,
     replay_timeline,
     timeline,
     tree_node,
@@ -98,10 +99,11 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     connection.take_control(session)
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     # Taken together, before anything is awaited: the events after *seq* follow on this past.
-    seq, history, compactions = (
+    seq, history, compactions, end = (
         session.record.log.seq,
         session.record.history.current,
         session.record.compactions.all,
+        session.record.work.end,
     )
     result = m.SessionLoadResult(
         snapshot=session.snapshot(),
@@ -113,6 +115,9 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     parts: Sequence[StoryPart] = ()
     if replay == "full":
         parts = await asyncio.to_thread(timeline, session.record.history.graph, compactions, history.head)
+    elif isinstance(replay, Mapping) and "lastTurns" in replay:
+        parts = last_turns(history, replay["lastTurns"])
+    last = replay_end(session.sid, end, history.head, result.usage)
 
     def follow() -> None:
         if isinstance(replay, Mapping) and "fromSeq" in replay:
@@ -122,13 +127,9 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
                 connection.sink.notify("sidecar/gap", to_wire(gap))
             connection.follow(session, min(known, seq))
         else:
-            describe = session.workbench.tools.describe
-            if replay == "full":
-                past = replay_timeline(session.sid, parts, describe)
-                connection.sink.replay(session.sid, past)
-            elif isinstance(replay, Mapping):
-                entries = last_turns(history, replay["lastTurns"])
-                connection.sink.replay(session.sid, replay_timeline(session.sid, entries, describe))
+            if replay != "none":
+                described = replay_timeline(session.sid, parts, session.workbench.tools.describe)
+                connection.sink.replay(session.sid, chain(described, last))
             connection.follow(session, seq)
         if is_followed:
             connection.introduce(session)
