@@ -19,7 +19,7 @@ from mcp.client.session import ClientRequestContext, ClientSession, IncomingMess
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
@@ -27,21 +27,27 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
+    URL_ELICITATION_REQUIRED,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
     ElicitRequestParams,
     ElicitRequestURLParams,
     ElicitResult,
+    ErrorData,
     ImageContent,
     Implementation,
+    InputRequest,
+    InputRequiredResult,
+    InputResponse,
     PaginatedRequestParams,
     TextContent,
     Tool,
     ToolAnnotations,
     ToolListChangedNotification,
 )
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from sidecar import __version__
 from sidecar._internal.surrogates import replace_halves_in
@@ -64,6 +70,13 @@ _log = logging.getLogger(__name__)
 _HTTP_S: Final = 30.0
 _MOST_PAGES: Final = 100
 _MESSAGE_CHARS: Final = 4000
+_MOST_ROUNDS: Final = 10
+"""How often a call is made again with answers of the user."""
+
+_ROUND_S: Final = 0.25
+_CALL_RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
+    InputRequiredResult | CallToolResult
+)
 _LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
 _SANITIZERS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "tools/list": sanitize_listing,
@@ -170,15 +183,54 @@ class PackageLink:
         )
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress) -> CallResult:
-        """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed."""
-        request = CallToolRequest(
-            params=CallToolRequestParams(name=name, arguments=replace_halves_in(arguments))
-        )
+        """Call a tool; cancelling this cancels the call in the server. Raises ServerFailed.
+
+        A server may want something of the user first, in its answer or as an error that names addresses to
+        visit. Then the user is asked, and the call is made again.
+        """
+        params = CallToolRequestParams(name=name, arguments=replace_halves_in(arguments))
         async with self._explain_failures():
-            result = await self.session.send_request(request, CallToolResult, progress_callback=on_progress)
+            result = await self._call_once(params, on_progress)
+            for _ in range(_MOST_ROUNDS):
+                if isinstance(result, CallToolResult):
+                    break
+                if isinstance(result, InputRequiredResult):
+                    wanted = result.input_requests or {}
+                    if not wanted:  # it is at work, and nobody has to be asked
+                        await asyncio.sleep(_ROUND_S)
+                    answers = {key: await self._respond(each) for key, each in wanted.items()}
+                    update = {"input_responses": answers or None, "request_state": result.request_state}
+                    params = params.model_copy(update=update)
+                result = await self._call_once(params, on_progress)
+        if not isinstance(result, CallToolResult):
+            raise ServerFailed(f"it wants more from the user after {_MOST_ROUNDS} rounds of questions")
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         images = tuple(block.data for block in result.content if isinstance(block, ImageContent))
         return CallResult("\n".join(texts), result.is_error, images)
+
+    async def _call_once(
+        self, params: CallToolRequestParams, on_progress: OnProgress
+    ) -> CallToolResult | InputRequiredResult | None:
+        """Return the answer to one call, None once the user has visited the addresses that it needs."""
+        request = CallToolRequest(params=params)
+        try:
+            return await self.session.send_request(request, _CALL_RESULT, progress_callback=on_progress)
+        except MCPError as error:
+            if error.code != URL_ELICITATION_REQUIRED:
+                raise
+            for each in UrlElicitationRequiredError.from_error(error.error).elicitations:
+                answer = await self._respond(ElicitRequest(params=each))
+                if not isinstance(answer, ElicitResult) or answer.action != "accept":
+                    raise ServerFailed(f"{error.message}, and the user did not agree") from error
+            return None
+
+    async def _respond(self, request: InputRequest) -> InputResponse:
+        """Return the answer to a *request* of the server. Raises MCPError where there is none."""
+        context = ClientRequestContext(session=self.session, request_id="call")
+        answer = await self.session.dispatch_input_request(context, request)
+        if isinstance(answer, ErrorData):
+            raise MCPError.from_error_data(answer)
+        return answer
 
     async def wait_for_change(self) -> bool:
         """Return once the tools have changed: True to list them anew, False when the connection has ended."""

@@ -76,6 +76,33 @@ def learn(request: Mapping[str, Any]) -> None:
     answer_text(request, "learned a tool")
 
 
+def ask_first(request: Mapping[str, Any]) -> None:
+    """Want a port of the user, then some time, and then answer."""
+    params = request["params"]
+    match params.get("inputResponses"), params.get("requestState"):
+        case None, None:
+            form = {"type": "object", "properties": {"port": {"type": "integer"}}}
+            asked = {"message": "Which port?", "requestedSchema": form}
+            wanted = {"port": {"method": "elicitation/create", "params": asked}}
+            answer(request, {"resultType": "input_required", "inputRequests": wanted, "requestState": "1"})
+        case {"port": given}, "1":
+            state = f"{given['action']} {given.get('content')}"
+            answer(request, {"resultType": "input_required", "requestState": state})
+        case _, state:
+            answer_text(request, str(state), resultType="complete")
+
+
+def send_to_sign_in(request: Mapping[str, Any]) -> None:
+    """Refuse the first call; the user has to sign in before the second one."""
+    SIGNED_IN.append(request["id"])
+    if len(SIGNED_IN) > 1:
+        answer_text(request, "signed in")
+        return
+    page = {"mode": "url", "message": "Sign in", "url": "https://example.org/s", "elicitationId": "e1"}
+    error = {"code": -32042, "message": "A sign-in is needed", "data": {"elicitations": [page]}}
+    send({"id": request["id"], "error": error})
+
+
 def die(_: Any) -> None:
     sys.stderr.write("out of luck, token=abcdefgh12345678\n")
     sys.stderr.flush()
@@ -102,7 +129,10 @@ CALLS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "count": count,
     "learn": learn,
     "leave_a_child": leave_a_child,
+    "ask_first": ask_first,
+    "sign_in": send_to_sign_in,
 }
+SIGNED_IN: Final[list[Any]] = []
 STOPPED: Final[list[Any]] = []
 TOOLS: Final[list[Any]] = [{"name": name, "inputSchema": OBJECT} for name in CALLS]
 
@@ -134,6 +164,23 @@ def serve_without_tools() -> None:
             answer(message, {"protocolVersion": version, "capabilities": {}, "serverInfo": info})
         elif "id" in message:
             send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+
+
+def serve_newest() -> None:
+    """Serve in the newest revision alone, which has no handshake and an end in each result."""
+    for line in sys.stdin:
+        message = json.loads(line)
+        match message.get("method"):
+            case "server/discover":
+                found = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+                answer(message, {**found, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+            case "tools/list":
+                listed = {"tools": TOOLS, "resultType": "complete"}
+                answer(message, {**listed, "ttlMs": 0, "cacheScope": "private"})
+            case "tools/call":
+                CALLS[message["params"]["name"]](message)
+            case _ if "id" in message:
+                send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
 
 
 def serve_stubbornly() -> None:
@@ -169,6 +216,7 @@ def hand_over_the_output() -> None:
 BEHAVIOURS: Final[dict[str, Callable[[], None]]] = {
     "sound": lambda: serve(TOOLS),
     "odd": lambda: serve(ODD_TOOLS),
+    "newest": serve_newest,
     "toolless": serve_without_tools,
     "mute": lambda: time.sleep(1000),
     "deaf": stop_reading,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
 
-TOOLS = 17
+TOOLS = 19
 
 
 async def output(rig: Rig, desk: Desk, tool: str, **arguments: object) -> str:

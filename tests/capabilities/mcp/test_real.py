@@ -16,7 +16,7 @@ from memory_stream import MemoryClient
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import build
-from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.contract import FormAction, FormAnswer, Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
 from sidecar.capabilities.mcp.servers import ServerTimeouts
 from sidecar.service.contract import Backend
@@ -189,3 +189,32 @@ async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_pat
     outputs = [each["content"][0]["content"]["text"] for each in updates if each.get("status") == "completed"]
     assert sorted(question["params"]["toolCall"]["title"] for question in asked) == ["a: add", "b: add"]
     assert sorted(outputs) == ["     1\tours", "5", "5"]
+
+
+@pytest.mark.parametrize(
+    ("action", "end"),
+    [("accept", "accept {'port': 7013}"), ("decline", "decline None"), ("expired", "cancel None")],
+)
+async def test_a_call_that_needs_input_is_made_again_with_it(
+    rig: Rig, desk: Desk, action: FormAction, end: str
+) -> None:
+    rig.form_answer = FormAnswer(action, {"port": 7013} if action == "accept" else {})
+    await rig.start(rig.plain("newest"))
+    assert await desk.output(rig.offered["mcp__plain__ask_first"]) == end
+    (form,) = rig.forms
+    assert (form.message, form.asker, form.url) == ("Which port?", "plain", None)
+
+
+@pytest.mark.parametrize("behaviour", ["sound", "newest"])
+async def test_a_call_that_needs_an_address_visited_is_made_again_behind_it(
+    rig: Rig, desk: Desk, behaviour: str
+) -> None:
+    await rig.start(rig.plain(behaviour))
+    sign_in = rig.offered["mcp__plain__sign_in"]
+    if behaviour == "sound":
+        assert await desk.output(sign_in) == "signed in"
+    else:
+        rig.form_answer = FormAnswer("decline")
+        assert "A sign-in is needed, and the user did not agree" in await desk.failure(sign_in)
+    (form,) = rig.forms
+    assert (form.message, form.asker, form.url) == ("Sign in", "plain", "https://example.org/s")
