@@ -236,6 +236,7 @@ _COMMANDS = (
             _arg("host", nargs="?", help='with "push" and "pull": the other machine, as "ssh" takes it'),
             _arg("session", nargs="?", help="the session to move: the start of its id (the one used last)"),
             _arg("--cwd", metavar="FOLDER", help="only sessions of this folder"),
+            _arg("--children", action="store_true", help="list sub-agents, too, below their sessions"),
             _arg("--json", action="store_true", help="print one line of JSON for each session"),
             _arg("--watch", action="store_true", help="show live which of them work and which wait for you"),
             _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),

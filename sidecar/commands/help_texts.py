@@ -179,10 +179,10 @@ first. In a pipe each change is a line: session, state, decision that it waits
 for, title, folder and question; with --json the line of the list.
 
 push and pull use your own SSH and the sidecar of that machine. Conversation,
-rules and checkpoints go along; both sides keep the session, and the older side
-is brought up to date, whole or not at all. Where both have gone on, nothing is
-changed. A connection that broke off goes on where it ended. Where the folder of
-the session is not there, it goes on in the current one.
+rules, checkpoints and sub-agents go along; both sides keep the session, and the
+older side is brought up to date, whole or not at all. Where both have gone on,
+nothing is changed. A connection that broke off goes on where it ended. Where
+the folder of the session is not there, it goes on in the current one.
 
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
 nothing was deleted, found or moved; 2 there is no such folder or session."""

@@ -2,25 +2,26 @@
 
 One side gives and the other takes. ``push HOST`` gives here and has ``ssh HOST sidecar sessions pull -`` take
 there; ``pull HOST`` takes here and has ``push -`` give there. A dash is a stream on stdin and stdout, so any
-other program that joins two of them does as well. The records of the session go along, and the contents of
-files before their changes; settings, keys and long outputs stay.
+other program that joins two of them does as well. The records of the session go along, those of its
+sub-agents, and the contents of files before their changes; settings, keys and long outputs stay.
 
 The age of a session is that of its conversation: its nodes and heads. A mere look at it may write other
 records. A side that has a beginning of the other's is the older one and gets the rest. Where both have gone
 on, nothing is written.
 
-    giver                                             taker
-    offer: sid, its conversation, contents       ->
-                                                 <-   its conversation, the contents that it has not
-    verdict; to send: number of bytes, SHA-256   ->
-                                                 <-   the bytes that it has from an earlier try
-    the records from there on, the contents      ->
-                                                 <-   done
+    giver                                                  taker
+    offers: sid, its conversation, contents           ->
+                                                      <-   its conversation, the contents that it has not
+    verdict; of each to send: number of bytes, SHA-256 ->
+                                                      <-   the bytes that it has from an earlier try
+    the records from there on, the contents           ->
+                                                      <-   done
 
 Each is a line of JSON, and bytes where it says so. Records wait in ``incoming`` of the state directory until
-all are there and their hash is right. Then they are written as one batch, which is a line of a file or a
-transaction of a database, and read back. So a broken stream, or the death of a side, leaves the session there
-as it was, or takes it in whole; the same command goes on where it ended.
+all are there and their hashes are right. Then those of each session are written as one batch, which is a line
+of a file or a transaction of a database, and read back; the sub-agents first, which no list shows without
+their session. So a broken stream, or the death of a side, leaves the session there as it was, or takes it in
+whole; the same command goes on where it ended. A sub-agent that has gone on over there is left as it is.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
@@ -57,7 +58,7 @@ Verdict: TypeAlias = Literal["send", "there", "newer", "differs"]
 """The taker lacks something; it has the same; it has more; both have gone on."""
 
 INCOMING: Final = "incoming"
-_GREETING: Final = b"sidecar session stream 1\n"
+_GREETING: Final = b"sidecar session stream 2\n"
 _MOST_NOISE_LINES: Final = 1_000
 """Lines that the login there may write before the greeting."""
 
@@ -160,6 +161,8 @@ class Stream:
             if self._has_met or not line:
                 break
             self._has_met = line == _GREETING
+            if not self._has_met and line.startswith(_GREETING[:-2]):
+                raise self._early_end()  # of another version, which waits for us
             line = self._source.readline()
         message = parse_line(line) if line.endswith(b"\n") and self._has_met else None
         if message is None:
@@ -260,7 +263,7 @@ def report_to(stream: Stream) -> Iterator[None]:
 
 
 def give(home: Path, wanted: str | None, stream: Stream) -> tuple[str, str, Verdict]:
-    """Give a session and return its id, its title and the verdict.
+    """Give a session with its sub-agents, and return its id, its title and the verdict.
 
     Args:
         home: the state directory.
@@ -272,29 +275,44 @@ def give(home: Path, wanted: str | None, stream: Stream) -> tuple[str, str, Verd
     """
     with report_to(stream):
         stream.receive()  # the taker's first word: it is there
-        session, contents = asyncio.run(read_given(home, wanted)), KeptContents(home)
-        records = session.records
-        n_lines = len(records.conversation)
-        names = [name for name in records.contents() if contents.find(session.sid, name) is not None]
-        offer = {"sid": session.sid, "title": session.title, "lines": n_lines, "contents": names}
-        stream.send(offer | {"digest": records.digest(), "about": records.about()})
-        found = stream.receive()
-        verdict = compare(records, found)
+        family, contents = asyncio.run(read_given(home, wanted)), KeptContents(home)
+        stream.send({"sessions": [describe_offer(each, contents) for each in family]})
+        found = stream.receive()["sessions"]
+        verdicts = [compare(each.records, its) for each, its in zip(family, found, strict=True)]
+        judged = verdicts.index("differs") if "differs" in verdicts else -1
+        verdict = verdicts[judged]
+        if verdict == "there" and "send" in verdicts:
+            verdict = "send"
+        session = family[-1]
         if verdict != "send":
-            stream.send({"verdict": verdict})
-            check_verdict(verdict, session.sid, stream.name, gives=True)
+            stream.send({"verdict": verdict, "sid": family[judged].sid})
+            check_verdict(verdict, family[judged].sid, stream.name, gives=True)
             return session.sid, session.title, verdict
-        tail = b"".join(records.behind(found["lines"]))
-        stream.send({"verdict": "send", "bytes": len(tail), "sha256": hashlib.sha256(tail).hexdigest()})
-        offset = int(stream.receive()["offset"])
-        stream.send({"records": len(tail) - offset}, tail[offset:])
-        for name in found["missing"]:
-            content = contents.find(session.sid, name) or b""
-            stream.send({"content": name, "bytes": len(content)}, content)
+        sent = [
+            (each, its, b"".join(each.records.behind(its["lines"])))
+            for each, its, found_to in zip(family, found, verdicts, strict=True)
+            if found_to == "send"
+        ]
+        tails = [[each.sid, hashlib.sha256(tail).hexdigest()] for each, _, tail in sent]
+        stream.send({"verdict": "send", "tails": tails})
+        for (_, _, tail), offset in zip(sent, stream.receive()["offsets"], strict=True):
+            stream.send({"records": len(tail) - offset}, tail[offset:])
+        for each, its, _ in sent:
+            for name in its["missing"]:
+                content = contents.find(each.sid, name) or b""
+                stream.send({"content": name, "sid": each.sid, "bytes": len(content)}, content)
         stream.send({"content": None})
-        if stream.receive().get("done") != records.digest():
+        if stream.receive().get("done") != [each.records.digest() for each, _, _ in sent]:
             raise MoveError(f"the session on {stream.name} is not what was sent", hint="repeat the command")
         return session.sid, session.title, verdict
+
+
+def describe_offer(session: GivenSession, contents: KeptContents) -> dict[str, Any]:
+    """Return the offer of *session*."""
+    records = session.records
+    names = [name for name in records.contents() if contents.find(session.sid, name) is not None]
+    offer = {"sid": session.sid, "title": session.title, "lines": len(records.conversation)}
+    return offer | {"contents": names, "digest": records.digest(), "about": records.about()}
 
 
 def compare(records: Records, found: Mapping[str, Any]) -> Verdict:
@@ -326,11 +344,17 @@ def check_verdict(verdict: str, sid: str, name: str, *, gives: bool) -> None:
         )
 
 
-async def read_given(home: Path, wanted: str | None) -> GivenSession:
-    """Return the session *wanted*; one that is open is read if no turn runs in it. Raises SidecarError."""
+async def read_given(home: Path, wanted: str | None) -> list[GivenSession]:
+    """Return the session *wanted*, behind its sub-agents. Raises SidecarError."""
     place = place_of_sessions(home, read_settings(home).store)
     try:
-        found = [each for each in await place.summaries() if each.session_id.startswith(wanted or "")]
+        stored = list(await place.summaries())
+        named = {each.session_id: each.meta or {} for each in stored}
+        found = [
+            each
+            for each in stored
+            if (each.session_id.startswith(wanted) if wanted else named[each.session_id].get("kind") is None)
+        ]
         if not found or (wanted and len(found) > 1):
             ids = ", ".join(each.session_id[:12] for each in found[:4])
             raise MoveError(
@@ -342,65 +366,85 @@ async def read_given(home: Path, wanted: str | None) -> GivenSession:
                 hint='type more of the id; "sidecar sessions" lists them',
             )
         sid = found[0].session_id
-        held = None
-        try:
-            held = await place.hold(sid)
-        except SessionLockedError as error:
-            graph = (await place.open(sid)).graph
-            turns = [each.turn for each in graph.entry_path(graph.leaf)]
-            if not (turns and isinstance(turns[-1], AssistantTurn) and heal(tuple(turns), 0) == tuple(turns)):
-                raise MoveError(
-                    error.message, hint="a turn runs in it; wait for its end and repeat"
-                ) from error
-        try:
-            records = Records(await place.read_raw(sid))
-            if not isinstance(place, SessionStore):
-                named = [{"type": "checkpoint", "content": name} for name in records.contents()]
-                await asyncio.to_thread(fetch_contents, place, KeptContents(home), sid, named)
-        finally:
-            if held is not None:
-                held.release()
-        title = str((found[0].meta or {}).get("title") or "")
-        return GivenSession(sid=sid, title=title, records=records)
+        children = [
+            each for each, meta in named.items() if meta.get("kind") is not None and meta.get("parent") == sid
+        ]
+        family: list[GivenSession] = []
+        for each in (*children, sid):
+            title, records = str(named[each].get("title") or ""), await read_whole(home, place, each)
+            family.append(GivenSession(sid=each, title=title, records=records))
+        return family
     finally:
         await place.aclose()
 
 
+async def read_whole(home: Path, place: Place, sid: str) -> Records:
+    """Return the records of *sid*; one that is open is read if no turn runs in it. Raises SidecarError."""
+    held = None
+    try:
+        held = await place.hold(sid)
+    except SessionLockedError as error:
+        graph = (await place.open(sid)).graph
+        turns = [each.turn for each in graph.entry_path(graph.leaf)]
+        if not (turns and isinstance(turns[-1], AssistantTurn) and heal(tuple(turns), 0) == tuple(turns)):
+            raise MoveError(error.message, hint="a turn runs in it; wait for its end and repeat") from error
+    try:
+        records = Records(await place.read_raw(sid))
+        if not isinstance(place, SessionStore):
+            named = [{"type": "checkpoint", "content": name} for name in records.contents()]
+            await asyncio.to_thread(fetch_contents, place, KeptContents(home), sid, named)
+        return records
+    finally:
+        if held is not None:
+            held.release()
+
+
 def take(home: Path, stream: Stream) -> tuple[str, str, Verdict]:
     """Take the session that the other side gives; as :func:`give`."""
-    with report_to(stream):
+    with report_to(stream), ExitStack() as stack:
         stream.send({"taker": True})
-        offer = stream.receive()
-        sid, contents = str(offer["sid"]), KeptContents(home)
-        here = asyncio.run(read_here(home, sid))
-        missing = [
-            name for name in offer["contents"] if _NAME.match(name) and contents.find(sid, name) is None
-        ]
-        stream.send(
-            {
-                "lines": len(here.conversation),
-                "digest": here.digest(),
-                "digestAtOffer": here.digest(offer["lines"]),
-                "about": here.about(),
-                "missing": missing,
-            }
-        )
+        offers, contents = stream.receive()["sessions"], KeptContents(home)
+        sid, title = str(offers[-1]["sid"]), str(offers[-1]["title"])
+        here = asyncio.run(read_here(home, [str(offer["sid"]) for offer in offers]))
+        found = [describe_here(here[str(offer["sid"])], offer, contents) for offer in offers]
+        stream.send({"sessions": found})
         sent = stream.receive()
         if sent["verdict"] != "send":
-            check_verdict(sent["verdict"], sid, stream.name, gives=False)
-            return sid, str(offer["title"]), sent["verdict"]
-        with Incoming(home, sid, str(sent["sha256"])) as incoming:
-            stream.send({"offset": incoming.n_bytes})
+            check_verdict(sent["verdict"], str(sent["sid"]), stream.name, gives=False)
+            return sid, title, sent["verdict"]
+        incoming = {
+            owner: stack.enter_context(Incoming(home, owner, str(sha256)))
+            for owner, sha256 in sent["tails"]
+            if owner in here
+        }
+        stream.send({"offsets": [each.n_bytes for each in incoming.values()]})
+        for each in incoming.values():
             for piece in stream.read(int(stream.receive()["records"])):
-                incoming.add(piece)
-            while (named := stream.receive())["content"] is not None:
-                content = b"".join(stream.read(int(named["bytes"])))
-                if content and contents.keep(sid, content) != named["content"]:
-                    raise MoveError("a kept content is not what its name says", hint="repeat the command")
-            after = asyncio.run(take_in(home, sid, here, incoming.whole()))
-            incoming.remove()
-        stream.send({"done": after.digest()})
-        return sid, str(offer["title"]), "send"
+                each.add(piece)
+        while (named := stream.receive())["content"] is not None:
+            content = b"".join(stream.read(int(named["bytes"])))
+            is_known = named["sid"] in incoming
+            if content and (not is_known or contents.keep(named["sid"], content) != named["content"]):
+                raise MoveError("a kept content is not what its name says", hint="repeat the command")
+        tails = {owner: each.whole() for owner, each in incoming.items()}
+        done: list[str] = []
+        for owner, tail in tails.items():
+            done.append(asyncio.run(take_in(home, owner, here[owner], tail)).digest())
+            incoming[owner].remove()
+        stream.send({"done": done})
+        return sid, title, "send"
+
+
+def describe_here(here: Records, offer: Mapping[str, Any], contents: KeptContents) -> dict[str, Any]:
+    """Return the part of an *offer* that is *here* already, and the contents that are not."""
+    sid, names = str(offer["sid"]), [str(name) for name in offer["contents"]]
+    return {
+        "lines": len(here.conversation),
+        "digest": here.digest(),
+        "digestAtOffer": here.digest(offer["lines"]),
+        "about": here.about(),
+        "missing": [name for name in names if _NAME.match(name) and contents.find(sid, name) is None],
+    }
 
 
 class Incoming:
@@ -447,11 +491,11 @@ class Incoming:
         self._path.unlink(missing_ok=True)
 
 
-async def read_here(home: Path, sid: str) -> Records:
-    """Return the records of *sid* in this place, none where it is not stored."""
+async def read_here(home: Path, sids: Sequence[str]) -> dict[str, Records]:
+    """Return the records of *sids* in this place, none for one that is not stored."""
     place = place_of_sessions(home, read_settings(home).store)
     try:
-        return Records(await place.read_raw(sid))
+        return {sid: Records(await place.read_raw(sid)) for sid in sids}
     finally:
         await place.aclose()
 

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
                 Screen(sys.stderr).problem(f"sidecar sessions: {error}")
                 return 2
             return await change_session(client, session, options)
-        found = await list_sessions(client, folder, options.query, options.search)
+        found = await list_sessions(client, folder, options.query, options.search, children=options.children)
         if options.search is not None:
             return await search_sessions(client, found, options)
         if options.json:
@@ -122,7 +122,12 @@ async def confirm(question: str) -> bool:
 
 
 async def list_sessions(
-    client: SidecarClient, cwd: str | None = None, query: str | None = None, content: str | None = None
+    client: SidecarClient,
+    cwd: str | None = None,
+    query: str | None = None,
+    content: str | None = None,
+    *,
+    children: bool = False,
 ) -> list[SessionSummary]:
     """Return the stored sessions, the newest first.
 
@@ -131,11 +136,14 @@ async def list_sessions(
         cwd: only sessions of this folder; None for all.
         query: only sessions with these words in the title; None for all.
         content: only sessions with these words in the conversation; None for all.
+        children: whether sub-agents are listed, too.
     """
     cursor: str | None = None
     found: list[SessionSummary] = []
     while True:
-        page = await client.session_list(cwd=cwd, query=query, content=content, cursor=cursor, limit=_PAGE)
+        page = await client.session_list(
+            cwd=cwd, query=query, content=content, cursor=cursor, limit=_PAGE, children=children
+        )
         found.extend(page.sessions)
         cursor = page.next_cursor
         if cursor is None:
@@ -156,7 +164,8 @@ async def find_session(client: SidecarClient, wanted: str, cwd: str) -> SessionS
     if wanted == "last":
         found = [*(await client.session_list(cwd=cwd, limit=1)).sessions]
     else:
-        found = [each for each in await list_sessions(client) if each.sid.startswith(wanted)]
+        stored = await list_sessions(client, children=True)
+        found = [each for each in stored if each.sid.startswith(wanted)]
     if not found:
         where = f"was used in {cwd}" if wanted == "last" else f"begins with {wanted!r}"
         raise SessionLookupError(f'no stored session {where}; "sidecar sessions" lists them')
@@ -219,6 +228,19 @@ async def read_commands(session: Session) -> Sequence[Mapping[str, Any]]:
     return ()
 
 
+def _with_children(found: Sequence[SessionSummary]) -> list[tuple[str, SessionSummary]]:
+    """Return each session with its title, and its sub-agents below it."""
+    listed = {each.sid for each in found}
+    rows: dict[str | None, list[tuple[str, SessionSummary]]] = {}
+    for session in found:
+        is_child = session.kind is not None and session.parent in listed
+        title = session.title or "(untitled)"
+        rows.setdefault(session.parent if is_child else None, []).append(
+            (f"- {title}" if is_child else title, session)
+        )
+    return [row for own in rows.get(None, ()) for row in (own, *rows.get(own[1].sid, ()))]
+
+
 def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     screen = Screen()
     rows = [
@@ -227,10 +249,10 @@ def _show(found: list[SessionSummary], *, is_all: bool) -> None:
             datetime.fromtimestamp(session.updated_at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M"),
             str(session.messages),
             f"{session.tokens:,}",
-            session.title or "(untitled)",
+            title,
             session.cwd,
         )
-        for session in found
+        for title, session in _with_children(found)
     ]
     if not screen.is_terminal:
         screen.table([""] * 6, rows)

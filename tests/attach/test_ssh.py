@@ -206,6 +206,31 @@ async def test_a_session_goes_on_over_there_with_its_checkpoints_and_comes_back(
     assert "go on" in str((await back.client.session_export(session.sid, view="full")).text)
 
 
+async def test_its_sub_agents_go_along_and_are_listed_on_wish(
+    mover: Mover, open_session: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    task = call("task", title="Look around", prompt="What is there?")
+    session = await open_session(task, [{"text": "nothing"}], DONE)
+    await session.run("delegate it")
+    (child,) = (await session.client.session_list(parent=session.sid)).sessions
+    await session.client.close()
+    assert mover.end(mover.start("push"))[0] == 0
+    monkeypatch.setenv("INDUSAGI_HOME", str(mover.there))
+
+    def listed(*options: str) -> list[list[str]]:
+        subprocess.run([*SIDECAR, "sessions", *options], check=True, timeout=PATIENCE_S)
+        return [line.split("\t") for line in capfd.readouterr().out.splitlines()]
+
+    assert [line[0] for line in await asyncio.to_thread(listed)] == [session.sid]
+    both = await asyncio.to_thread(listed, "--children")
+    assert [(line[0], line[4]) for line in both] == [
+        (session.sid, "delegate it"),
+        (child.sid, "- Look around"),
+    ]
+    afar = await open_session(sid=child.sid)
+    assert "nothing" in str((await afar.client.session_export(child.sid, view="full")).text)
+
+
 def kill_here(_mover: Mover, process: subprocess.Popen[str]) -> None:
     """End the command."""
     process.kill()

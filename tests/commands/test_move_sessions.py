@@ -17,9 +17,11 @@ from sidecar.runtime.store.codec import encode_line
 from sidecar.workspace.kept_contents import KeptContents
 from turns import assistant, texts, user
 
+CHILD = "c-1"
+
 
 class Home:
-    """A state directory with one session."""
+    """A state directory with one session, and a sub-agent of it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder
@@ -29,16 +31,18 @@ class Home:
     def store(self) -> SessionStore:
         return SessionStore(self.path / "sessions")
 
-    def write(self, *turns: Turn, **meta: Any) -> None:
-        """Go on with the session."""
+    def write(self, *turns: Turn, sid: str = "s-1", **meta: Any) -> None:
+        """Go on with a session."""
+        if sid == CHILD:
+            meta |= {"kind": "subagent", "parent": "s-1", "title": "a child"}
 
         async def append() -> None:
             store = self.store
-            journal = store.journal("s-1")
+            journal = store.journal(sid)
             await journal.load()
             await journal.append([Entry(turn, "user") for turn in turns])
             await journal.append_records([{"type": "meta", "title": "a title", "updated_at": 1, **meta}])
-            store.close("s-1")
+            store.close(sid)
 
         asyncio.run(append())
 
@@ -50,7 +54,11 @@ class Home:
 
     @property
     def texts(self) -> list[str]:
-        graph = asyncio.run(self.store.open("s-1")).graph
+        return self.texts_of("s-1")
+
+    def texts_of(self, sid: str) -> list[str]:
+        """Return the texts of a session, none where it is not stored."""
+        graph = asyncio.run(self.store.open(sid)).graph
         return texts(each.turn for each in graph.entry_path(graph.leaf))
 
     @property
@@ -69,6 +77,7 @@ def homes(tmp_path: Path) -> tuple[Home, Home]:
     here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     here.write(user("one"), assistant("two"))
     here.keep(b"before" * 1_000)
+    here.write(user("a task"), assistant("done"), sid=CHILD, updated_at=2)
     return here, there
 
 
@@ -127,6 +136,23 @@ def test_a_title_alone_is_taken_from_where_it_is_newer(homes: tuple[Home, Home])
     assert here.meta["title"] == "renamed"
 
 
+def test_its_sub_agents_go_along_and_what_has_gone_on_there_stays(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    assert move(here, there).given == MOVED
+    assert there.texts_of(CHILD) == ["a task", "done"]
+    here.write(user("and more"), sid=CHILD)
+    assert move(here, there).given == MOVED, "its session was there already"
+    assert there.texts_of(CHILD)[-1] == "and more"
+    there.write(user("more there"), sid=CHILD)
+    here.write(user("three"))
+    assert move(here, there).given == MOVED
+    assert (there.texts[-1], there.texts_of(CHILD)[-1]) == ("three", "more there")
+    here.write(user("more here"), sid=CHILD)
+    here.write(user("four"))
+    assert f"session {CHILD} has gone on here and on box" in move(here, there).given
+    assert there.texts[-1] == "three"
+
+
 @pytest.mark.parametrize("cut", [*range(0, 9_000, 900), "replies"])
 def test_a_connection_that_is_cut_leaves_nothing_half_there(homes: tuple[Home, Home], cut: Any) -> None:
     here, there = homes
@@ -138,6 +164,7 @@ def test_a_connection_that_is_cut_leaves_nothing_half_there(homes: tuple[Home, H
         tries = [move(here, there, cut=cut)]
     for tried in tries:
         assert tried.taken != MOVED or there.texts == ["one", "two"]
+        assert there.texts == [] or there.texts_of(CHILD) == ["a task", "done"]
         there_before.append(there.texts)
     assert {tuple(each) for each in there_before} <= {(), ("one", "two")}
     last = move(here, there)
