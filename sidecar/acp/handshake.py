@@ -21,7 +21,10 @@ ACP_DRAFT: Final = 2
 """The version that is still a draft; where it is switched on it is the newest one spoken."""
 
 _STEERING: Final = {"supported": True}
-_SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
+_SESSION_METHODS: Final = (
+    *("list", "resume", "close", "delete", "fork"),
+    *("additionalDirectories", "systemPrompt"),
+)
 
 
 class AgentInfo(Value):

@@ -74,22 +74,31 @@ def further_roots(params: Mapping[str, Any]) -> list[str]:
 
 
 def brief_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``_meta.systemPrompt`` as a param: a text to append, as clients of other agents send it.
+    """Return the client's ``systemPrompt`` as a param: a text to append to the daemon's own.
 
-    A client that would replace the whole prompt is refused: tools and summaries rely on it.
+    Clients of other agents send it as ``_meta.systemPrompt``. A client that would replace the whole prompt is
+    refused: tools and summaries rely on it.
     """
     meta = params.get("_meta")
-    prompt = meta.get("systemPrompt") if isinstance(meta, Mapping) else None
+    prompt = params.get("systemPrompt")
+    if prompt is None and isinstance(meta, Mapping):
+        prompt = meta.get("systemPrompt")
     match prompt:
         case None:
             return {}
         case {"append": str(added)}:
             return {"brief": added}
-        case str():
-            hint = '_meta.systemPrompt {"append": "..."} adds to it'
+        case {"mode": "append", "content": [_, *_] as blocks}:
+            found = (each.get("text") for each in blocks if isinstance(each, Mapping))
+            texts = [each for each in found if isinstance(each, str)]
+            if len(texts) == len(blocks):
+                return {"brief": "\n\n".join(texts)}
+        case str() | {"mode": "override"}:
+            hint = '{"mode": "append", "content": [...]} adds to it'
             problem = "the system prompt cannot be replaced, because tools and summaries rely on it"
             raise InvalidInput(problem, hint=hint)
-    raise InvalidInput('_meta.systemPrompt must be an object with a text, as in {"append": "..."}')
+    hint = 'such as {"mode": "append", "content": [{"type": "text", "text": "..."}]}'
+    raise InvalidInput("systemPrompt must be an object with texts to append", hint=hint)
 
 
 def tool_servers(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,10 +183,8 @@ class Sessions:
     async def fork(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/fork`` with a session that continues another."""
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
-        roots = further_roots(params)
-        return self._introduction(
-            await self._request("sidecar/session/fork", {**extras(params), **given, "roots": roots})
-        )
+        given |= {"roots": further_roots(params), **brief_of(params)}
+        return self._introduction(await self._request("sidecar/session/fork", {**extras(params), **given}))
 
     async def list(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/list``, the newest first."""
@@ -239,9 +246,13 @@ class Sessions:
         return Answer({"configOptions": self.options(answer.value["configOptions"])})
 
     async def _load(self, params: Mapping[str, Any], *, replay: str) -> Answer:
-        given = {"sid": session_id(params), "cwd": text(params, "cwd"), "replay": replay}
-        roots = further_roots(params)
-        return await self._request("sidecar/session/load", {**given, "roots": roots, **tool_servers(params)})
+        given: dict[str, Any] = {
+            "sid": session_id(params),
+            "cwd": text(params, "cwd"),
+            "replay": replay,
+        }
+        given |= {"roots": further_roots(params), **tool_servers(params), **brief_of(params)}
+        return await self._request("sidecar/session/load", given)
 
     def options(self, options: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return config options in the shape of this version."""

@@ -494,7 +494,9 @@ class Elicitation:
     *from* is ``agent`` for the model, or the name of a tool server. *schema* is flat, as the Model Context
     Protocol has it for elicitation: texts, numbers, booleans, one of several choices, or some of them. With
     *url* the user is asked to open that address, and the form has no fields: clients show the address and
-    never open it by themselves. *toolCallId* is the call that asks, where that is known.
+    never open it by themselves. *toolCallId* is the call that asks, where that is known. *child* is the
+    sub-agent that asks, where the client follows its parent alone; then the session and the call are the ones
+    of the parent.
     """
 
     kind: ClassVar[str] = "question"
@@ -507,6 +509,7 @@ class Elicitation:
     expires_at: int
     tool_call_id: str | None = None
     url: str | None = None
+    child: str | None = None
 
 
 class ElicitationAnswer(Value):

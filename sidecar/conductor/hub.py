@@ -93,6 +93,7 @@ class ForkOf(Value):
     cwd: str | None = None
     servers: tuple[McpServer, ...] | None = None
     roots: tuple[str, ...] | None = None
+    brief: str | None = None
 
 
 class Loaded(Value):
@@ -176,6 +177,7 @@ class Hub:
             cwd=source.cwd if wanted.cwd is None else existing_folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else existing_folders(wanted.roots),
             title=wanted.title or source.title,
+            brief=source.brief if wanted.brief is None else check_brief(wanted.brief),
             fork_digest=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
         )
         info.check_folder()

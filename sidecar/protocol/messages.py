@@ -154,13 +154,14 @@ class SessionLoadParams(SidParams, kw_only=True):
     ``{"fromSeq": n}`` or ``{"lastTurns": n}``. The last event of a past is the ``settled`` or ``faulted`` of
     the newest turn, where that was stopped, failed or broke off with its daemon. *mcp_servers* are added to
     its tool servers. The way to start them is not stored, so a session that was not in memory has only the
-    servers of this request.
+    servers of this request. *brief* replaces its text for the system prompt.
     """
 
     cwd: str | None = None
     roots: tuple[str, ...] | None = None
     replay: Literal["none", "full"] | Mapping[str, int] = "none"
     mcp_servers: tuple[McpServerConfig, ...] | None = None
+    brief: str | None = None
 
 
 class Integrity(Value):
@@ -240,8 +241,8 @@ class SessionReadResult(Value):
 class SessionForkParams(SidParams, kw_only=True):
     """The session to copy, up to *at_node* or up to its head; it need not be loaded.
 
-    *cwd* and *roots* replace its folders. Without *mcp_servers* the new session takes the servers of a
-    session that is in memory.
+    *cwd* and *roots* replace its folders, and *brief* its text for the system prompt. Without *mcp_servers*
+    the new session takes the servers of a session that is in memory.
     """
 
     at_node: str | None = None
@@ -249,6 +250,7 @@ class SessionForkParams(SidParams, kw_only=True):
     cwd: str | None = None
     roots: tuple[str, ...] | None = None
     mcp_servers: tuple[McpServerConfig, ...] | None = None
+    brief: str | None = None
 
 
 class SessionRewindParams(Value):

@@ -26,7 +26,8 @@ async def test_what_the_agent_declares(panel: FakePanel) -> None:
     steering = {"supported": True}
     ours = advertise(FAKE_AGENT.server, max_message_bytes=64 * 1024 * 1024, max_in_flight=1024)
     sessions: dict[str, Any] = {
-        name: {} for name in ("list", "resume", "close", "delete", "fork", "additionalDirectories")
+        name: {}
+        for name in ("list", "resume", "close", "delete", "fork", "additionalDirectories", "systemPrompt")
     }
     assert (await panel.initialize())["result"] == {
         "protocolVersion": 1,

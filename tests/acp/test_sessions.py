@@ -86,11 +86,42 @@ async def test_a_client_adds_to_the_system_prompt_and_cannot_replace_it(stage: S
     assert "tokens in the system prompt: Speak like a pirate." in answer["content"]["text"]
     for wrong, problem in (
         ("You are a pirate.", "the system prompt cannot be replaced, because tools and summaries rely on it"),
-        ({"append": 7}, '_meta.systemPrompt must be an object with a text, as in {"append": "..."}'),
+        ({"append": 7}, "systemPrompt must be an object with texts to append"),
         ({"append": "x" * 20_001}, "the brief has 20,001 characters, and may have 20,000"),
     ):
         error = (await stage.call("session/new", {**given, "_meta": {"systemPrompt": wrong}}))["error"]
         assert error["message"] == problem
+
+
+def appended(*blocks: Any, mode: str = "append") -> dict[str, Any]:
+    return {"systemPrompt": {"mode": mode, "content": [*blocks]}}
+
+
+async def test_the_system_prompt_of_the_protocol_is_added_too_and_a_load_may_change_it(stage: Stage) -> None:
+    given = {"cwd": str(stage.folder), "mcpServers": []}
+    model, pirate = stage.script(DONE, DONE, DONE), {"type": "text", "text": "Speak like a pirate."}
+    meta = {"sidecar": {"model": "scripted-1"}}
+    made = await stage.call("session/new", {**given, **appended(pirate, pirate), "_meta": meta})
+    sid = made["result"]["sessionId"]
+    poet = appended({"type": "text", "text": "Speak like a poet."})
+    forked = (await stage.call("session/fork", {"sessionId": sid, **given, **poet}))["result"]["sessionId"]
+    await stage.run(10, sid, "go")
+    await stage.run(11, forked, "go")
+    await stage.call("session/load", {"sessionId": sid, **given, **poet})
+    await stage.run(12, sid, "go")
+    systems = [call.conversation.system or "" for call in model.calls]
+    assert systems[0].count("Speak like a pirate.") == 2
+    for system in systems[1:]:
+        assert ("Speak like a poet." in system, "pirate" in system) == (True, False)
+    for wrong, problem in (
+        (appended(pirate, mode="override"), "the system prompt cannot be replaced"),
+        (appended(pirate, mode="_prepend"), "must be an object with texts to append"),
+        (appended(), "must be an object with texts to append"),
+        (appended({"type": "image", "data": "", "mimeType": "image/png"}), "must be an object with texts"),
+    ):
+        for method in ("session/new", "session/load", "session/fork"):
+            error = (await stage.call(method, {**given, "sessionId": sid, **wrong}))["error"]
+            assert problem in error["message"]
 
 
 async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:

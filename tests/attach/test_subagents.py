@@ -14,7 +14,13 @@ import pytest
 
 from scripted_sessions import DONE, call
 from shared_daemon import Stage, stage
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+    SessionSummary,
+)
 from sidecar_client import ClientEvent, Session, SidecarClient, allow, reject
 
 __all__ = ["stage"]
@@ -37,6 +43,23 @@ class User:
         self.asked.put_nowait(request)
         await self.may_answer.wait()
         return allow(request)
+
+
+class FormUser:
+    """The user of one client, who fills in a form when told to."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[Elicitation] = asyncio.Queue()
+        self.may_answer, self.was_taken_back = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, form: Elicitation) -> ElicitationAnswer:
+        self.asked.put_nowait(form)
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.was_taken_back.set()
+            raise
+        return ElicitationAnswer("accept", {"q1": "SQLite"})
 
 
 @asynccontextmanager
@@ -113,6 +136,33 @@ async def _past(client: SidecarClient, sid: str) -> AsyncIterator[ClientEvent]:
         yield event
         if event.kind == "settled":
             return
+
+
+async def test_a_form_of_a_child_reaches_the_clients_of_both_once(stage: Stage) -> None:
+    asks = call("ask", questions=[{"question": "Which database?", "choices": ["Postgres", "SQLite"]}])
+    models = {"fake-1": {"scripted": [TASK, DONE]}, "child-1": {"scripted": [asks, [{"text": "took it"}]]}}
+    one, two, folder = FormUser(), FormUser(), stage.paths.home / "project"
+    folder.mkdir()
+    first = stage.shim(options={"models": models}, elicit=one)
+    async with first, stage.shim(elicit=two) as second:
+        session = await first.start_session(folder, model="fake-1")
+        running = asyncio.ensure_future(session.run("delegate it"))
+        form = await one.asked.get()
+        assert (form.sid, form.message) == (session.sid, "Which database? (sub-agent)")
+        begun = await wait_for(first, session.sid, "subagent", state="running")
+        assert (form.child, form.tool_call_id) == (begun.data["child"], begun.data["toolCallId"])
+        (line,) = (await second.session_list()).sessions
+        assert (line.sid, line.state, line.waiting_for) == (session.sid, "waiting", "question")
+        assert form.child is not None
+        attached = await second.attach(form.child, "control", from_seq=0)
+        assert [each.message for each in attached.snapshot.open_questions] == ["Which database?"]
+        same = await two.asked.get()
+        assert (same.sid, same.child, same.elicitation_id) == (form.child, None, form.elicitation_id)
+        two.may_answer.set()
+        assert (await running).text == "done"
+        await one.was_taken_back.wait()
+        assert "Which database? SQLite" in str((await second.session_read(form.child)).nodes)
+        assert (one.asked.qsize(), two.asked.qsize()) == (0, 0)
 
 
 async def test_a_child_that_is_stopped_ends_the_call_and_one_without_a_client_is_closed_and_read(

@@ -502,7 +502,7 @@ export interface ElicitResolvedNotification {
   by: string;
 }
 
-/** Questions to the user as a form. It counts as not answered after `expiresAt`. `from` is `agent` for the model, or the name of a tool server. `schema` is flat, as the Model Context Protocol has it for elicitation: texts, numbers, booleans, one of several choices, or some of them. With `url` the user is asked to open that address, and the form has no fields: clients show the address and never open it by themselves. `toolCallId` is the call that asks, where that is known. */
+/** Questions to the user as a form. It counts as not answered after `expiresAt`. `from` is `agent` for the model, or the name of a tool server. `schema` is flat, as the Model Context Protocol has it for elicitation: texts, numbers, booleans, one of several choices, or some of them. With `url` the user is asked to open that address, and the form has no fields: clients show the address and never open it by themselves. `toolCallId` is the call that asks, where that is known. `child` is the sub-agent that asks, where the client follows its parent alone; then the session and the call are the ones of the parent. */
 export interface Elicitation {
   sid: string;
   turnId: string | null;
@@ -513,6 +513,7 @@ export interface Elicitation {
   expiresAt: number;
   toolCallId?: string;
   url?: string;
+  child?: string;
 }
 
 /** The user's answer: `accept` with the fields of the form, `decline`, or `cancel` to dismiss it. An answer that does not fit the form counts as none. */
@@ -1267,7 +1268,7 @@ export interface SessionExportResult {
   text?: string;
 }
 
-/** The session to copy, up to `atNode` or up to its head; it need not be loaded. `cwd` and `roots` replace its folders. Without `mcpServers` the new session takes the servers of a session that is in memory. */
+/** The session to copy, up to `atNode` or up to its head; it need not be loaded. `cwd` and `roots` replace its folders, and `brief` its text for the system prompt. Without `mcpServers` the new session takes the servers of a session that is in memory. */
 export interface SessionForkParams {
   sid: string;
   atNode?: string;
@@ -1275,6 +1276,7 @@ export interface SessionForkParams {
   cwd?: string;
   roots?: string[];
   mcpServers?: McpServerConfig[];
+  brief?: string;
 }
 
 /** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `source` is the agent, recognised where it is absent: `claude-code`, `codex`, `pi`, `opencode`, `copilot-cli`, `gemini-cli`, `cline` or `aider`; `openhands` reads runs of OpenHands and `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. With `listOnly` nothing is imported: the sessions of this machine are listed, all or only of one `source`, and at most `limit`. The history of aider is found in `cwd` and in the folders of the stored sessions. */
@@ -1328,13 +1330,14 @@ export interface SessionListResult {
   nextCursor?: string;
 }
 
-/** The stored session, and the part of its past to send again after the result. `cwd` and `roots` replace its folders if it is not in memory yet. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. The last event of a past is the `settled` or `faulted` of the newest turn, where that was stopped, failed or broke off with its daemon. `mcpServers` are added to its tool servers. The way to start them is not stored, so a session that was not in memory has only the servers of this request. */
+/** The stored session, and the part of its past to send again after the result. `cwd` and `roots` replace its folders if it is not in memory yet. `replay` is `"none"`, `"full"`, `{"fromSeq": n}` or `{"lastTurns": n}`. The last event of a past is the `settled` or `faulted` of the newest turn, where that was stopped, failed or broke off with its daemon. `mcpServers` are added to its tool servers. The way to start them is not stored, so a session that was not in memory has only the servers of this request. `brief` replaces its text for the system prompt. */
 export interface SessionLoadParams {
   sid: string;
   cwd?: string;
   roots?: string[];
   replay?: "none" | "full" | Record<string, number>;
   mcpServers?: McpServerConfig[];
+  brief?: string;
 }
 
 /** The state of the loaded session. */

@@ -106,7 +106,7 @@ class RequestHead:
         """Return the system prompt, with the rules as they were last read; written again only for others."""
         record, files = self._record, self._rules
         of = (
-            *(self._surroundings, self._extensions.skills, record.info.pins),
+            *(self._surroundings, self._extensions.skills, record.info.pins, record.info.brief),
             *(files.above, files.below, record.window if files.above or files.below else 0),
             # Rules of folders below stand here once the results that showed them are folded away.
             record.history.current if files.below else None,

@@ -44,6 +44,7 @@ from sidecar.text.forms import describe_form, fit_content
 from sidecar.text.visible import make_visible
 
 A = TypeVar("A")
+Q = TypeVar("Q", PermissionRequest, Elicitation)
 
 _log = logging.getLogger(__name__)
 
@@ -131,23 +132,22 @@ class QuestionBoard:
         found = (*self.controllers, *self._audience.listeners(self.sid))
         return tuple({each.client_id: each for each in found}.values())
 
-    def as_asked(self, request: PermissionRequest, client: ClientPort) -> PermissionRequest:
-        """Return *request* as *client* is asked.
+    def as_asked(self, question: Q, client: ClientPort) -> Q:
+        """Return *question* as *client* is asked.
 
         A client that controls the parent of a sub-agent, and does not follow the sub-agent, is asked in the
         name of the parent, about the call that the sub-agent works for.
         """
         call = self._audience.parent_calls.get(self.sid)
         if call is None or client in self._audience.listeners(self.sid):
-            return request
-        return replace(
-            request,
-            sid=call.sid,
-            turn_id=None,
-            title=f"{request.title} (sub-agent)",
-            subject=replace(request.subject, tool_call_id=call.call_id),
-            child=self.sid,
-        )
+            return question
+        shared: dict[str, Any] = {"sid": call.sid, "turn_id": None, "child": self.sid}
+        if isinstance(question, PermissionRequest):
+            shared["title"] = f"{question.title} (sub-agent)"
+            shared["subject"] = replace(question.subject, tool_call_id=call.call_id)
+        else:
+            shared |= {"message": f"{question.message} (sub-agent)", "tool_call_id": call.call_id}
+        return replace(question, **shared)
 
     def ask_newcomer(self, client: ClientPort) -> None:
         """Put the open questions to *client*, which has just taken control of the session."""
@@ -312,7 +312,8 @@ class Questions:
                 self.forget(name)
             self._record.events.emit(QuestionResolved(name, answer.action, by))
             for client in self._board.listeners:
-                client.elicit_resolved(question.sid, name, answer.action, by)
+                sid = self._board.as_asked(question, client).sid
+                client.elicit_resolved(sid, name, answer.action, by)
         if answer.action == "unasked":
             self._record.events.emit_text(describe_form(question.message, question.schema, question.url))
         return answer
@@ -321,7 +322,7 @@ class Questions:
         """Return the answer to a form, and its client."""
 
         async def put(client: ClientPort) -> FormAnswer | None:
-            answer = await client.elicit(question)
+            answer = await client.elicit(self._board.as_asked(question, client))
             return None if answer is None else read_answer(question.schema, answer)
 
         poll, details = Poll(put, no=FormAnswer("decline")), {"from": question.asker}

@@ -79,9 +79,8 @@ class Workbench:
             tools.limit_to_reading()
         # Declared from the first request on, so that a compaction changes nothing before the conversation.
         tools.offer("recall", (RECALL,))
-        is_child = record.info.kind is not None
-        tools.offer("subagents", () if is_child else (TASK,))
-        tools.offer("questions", () if is_child else (ASK,))
+        tools.offer("subagents", (TASK,) if record.info.kind is None else ())
+        tools.offer("questions", (ASK,))
         self.rule_files = RuleFiles(record, deps, self.files, tools)
         self.checkpoints = Checkpoints(record, deps, self.files)
         settings = deps.permission_rules
@@ -144,7 +143,7 @@ class Workbench:
             workspace=deps.workspace,
             reads=self.files,
             ask=self.ask,
-            ask_form=self.questions.ask if record.info.kind is None else None,
+            ask_form=self.questions.ask,
             progress=lambda text: None,
             set_plan=self._set_plan,
             child_started=deps.child_started,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,7 +15,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.conductor.errors import OpenElsewhereError
-from sidecar.conductor.hub import ForkOf, NewSession
+from sidecar.conductor.hub import ForkOf, NewSession, check_brief
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
@@ -77,7 +78,7 @@ async def new(connection: Connection, params: m.SessionNewParams) -> Answer:
 async def fork(connection: Connection, params: m.SessionForkParams) -> Answer:
     """Start a session with the turns of another; the client follows it from its first event."""
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
-    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers, params.roots)
+    wanted = ForkOf(params.sid, params.at_node, params.title, params.cwd, servers, params.roots, params.brief)
     return _introduce(connection, await connection.hub.fork(wanted))
 
 
@@ -93,8 +94,12 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
                 text = 'replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}'
                 raise InvalidInput(text, hint=hint)
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
+    brief = None if params.brief is None else check_brief(params.brief)
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
+    if brief is not None and brief != session.info.brief:
+        session.record.amend(partial(replace, brief=brief))
+        await session.record.store()
     is_followed = bool(connection.hub.audience.listeners(session.sid))
     connection.take_control(session)
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
