@@ -2,8 +2,8 @@
 
 One side gives and the other takes. ``push HOST`` gives here and has ``ssh HOST sidecar sessions pull -`` take
 there; ``pull HOST`` takes here and has ``push -`` give there. A dash is a stream on stdin and stdout, so any
-other program that joins two of them does as well. The records of the session go along, those of its
-sub-agents, and the contents of files before their changes; settings, keys and long outputs stay.
+other program that joins two of them does as well. The records of the session go along, the records of
+its sub-agents, and the contents of files before their changes; settings, keys and long outputs stay.
 
 The age of a session is that of its conversation: its nodes and heads. A mere look at it may write other
 records. A side that has a beginning of the other's is the older one and gets the rest. Where both have gone
@@ -18,10 +18,11 @@ on, nothing is written.
                                                       <-   done
 
 Each is a line of JSON, and bytes where it says so. Records wait in ``incoming`` of the state directory until
-all are there and their hashes are right. Then those of each session are written as one batch, which is a line
-of a file or a transaction of a database, and read back; the sub-agents first, which no list shows without
-their session. So a broken stream, or the death of a side, leaves the session there as it was, or takes it in
-whole; the same command goes on where it ended. A sub-agent that has gone on over there is left as it is.
+all are there and their hashes are right. Then the records of each session are written as one batch, which is
+a line of a file or a transaction of a database, and read back; the sub-agents first, which no list shows
+without their session. So a broken stream, or the death of a side, leaves the session there as it was, or
+takes it in whole; the same command goes on where it ended. A sub-agent that has gone on over there is left
+as it is.
 """
 
 from __future__ import annotations

@@ -147,8 +147,9 @@ async def spell_out(scenery: Scenery) -> None:
     watch = await client.call("fs/watch", sid=sid, globs=["*.txt"])
     await client.call("fs/unwatch", watchId=watch["result"]["watchId"])
     await client.call("session/close", sid=child)
-    await client.call("session/load", sid=child, cwd=project, roots=[], replay="none", mcpServers=[])
-    await client.call("session/fork", sid=sid, cwd=project, roots=[], mcpServers=[])
+    again = {"cwd": project, "roots": [], "mcpServers": [], "brief": "Answer in prose."}
+    await client.call("session/load", sid=child, replay="none", **again)
+    await client.call("session/fork", sid=sid, **again)
     await client.call("session/delete", sid=child, force=True)
     head = (await client.call("session/read", sid=sid, view="active"))["result"]["nodes"]
     assert head == []

@@ -69,7 +69,7 @@ class SessionWork:
         end: TurnEnd | None,
         since: int,
     ) -> None:
-        """*end* and *since* are those of a session that was just loaded."""
+        """*end* and *since* come from the stored record of the session."""
         self._queue = queue
         self._clock_ms = clock_ms
         self._since = since
