@@ -60,8 +60,9 @@
   "Agent conversations beside the editor."
   :group 'tools)
 
-(defcustom sidecar-command '("sidecar")
-  "The daemon's program and its arguments."
+(defcustom sidecar-command '("sidecar" "serve")
+  "The daemon's program and its arguments.
+It runs on the machine of the project's files, which may be another one."
   :type '(repeat string))
 
 (defcustom sidecar-model nil
@@ -115,6 +116,10 @@
              (root (directory-file-name (file-truename folder))))
         (or (gethash root sidecar--talks)
             (puthash root (make-sidecar--talk :root root) sidecar--talks)))))
+
+(defun sidecar--folder (talk)
+  "Return the folder of the project of TALK as its daemon names it."
+  (file-local-name (sidecar--talk-root talk)))
 
 (defun sidecar--live-p (talk)
   "Return whether the daemon of TALK is alive."
@@ -177,7 +182,8 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar--handle (talk message)
   "Handle one MESSAGE of the daemon of TALK."
   (let ((id (plist-get message :id)) (method (plist-get message :method))
-        (params (plist-get message :params)))
+        (params (plist-get message :params))
+        (default-directory (file-name-as-directory (sidecar--talk-root talk))))
     (cond
      ((null method)
       (when-let* ((waiting (gethash id (sidecar--talk-pending talk))))
@@ -238,23 +244,45 @@ Problems are told unless ON-PROBLEM takes them."
                              :editor (:query ["definition" "references" "documentSymbols"
                                               "workspaceSymbols" "hover" "rename" "codeActions"])))))
 
+(defun sidecar--program (talk)
+  "Return the daemon's program for TALK, on the machine of its project."
+  (let ((default-directory (file-name-as-directory (sidecar--talk-root talk))))
+    (unless (executable-find (car sidecar-command) t)
+      (setf (sidecar--talk-waiting talk) nil)
+      (user-error "There is no program %s%s; `sidecar-command' names it" (car sidecar-command)
+                  (if-let* ((host (file-remote-p default-directory 'host))) (concat " on " host) ""))))
+  sidecar-command)
+
+(defconst sidecar--far "stty raw -echo >/dev/null 2>&1; echo; exec \"$0\" \"$@\""
+  "What a shell on another machine does, with the daemon's program behind it.")
+
+(defun sidecar--await-shell (process)
+  "Wait until the shell of PROCESS has read its command: it would eat what follows."
+  (let ((filter (process-filter process)) has-begun)
+    (set-process-filter process (lambda (_process _text) (setq has-begun t)))
+    (with-timeout (30 (user-error "The other machine does not answer"))
+      (while (and (process-live-p process) (not has-begun)) (accept-process-output process 0.05)))
+    (set-process-filter process filter)))
+
 (defun sidecar--start (talk)
   "Start the daemon of TALK, and go on with its conversation if it had one."
-  (unless (executable-find (car sidecar-command))
-    (setf (sidecar--talk-waiting talk) nil)
-    (user-error "There is no program %s; `sidecar-command' names it" (car sidecar-command)))
   (clrhash (sidecar--talk-pending talk))
   (clrhash (sidecar--talk-versions talk))
   (let* ((default-directory (file-name-as-directory (sidecar--talk-root talk)))
+         (host (file-remote-p default-directory))
          (name (file-name-nondirectory (sidecar--talk-root talk)))
          (process (make-process
-                   :name "sidecar" :command sidecar-command :connection-type 'pipe
+                   :name "sidecar" :connection-type 'pipe :file-handler t
+                   ;; On another machine it may get a terminal, which must not change a byte.
+                   :command (if host `("sh" "-c" ,sidecar--far ,@(sidecar--program talk))
+                              (sidecar--program talk))
                    :coding 'no-conversion :noquery t
                    :buffer (generate-new-buffer (format " *sidecar wire %s*" name))
                    :stderr (get-buffer-create (format " *sidecar log %s*" name))
                    :filter #'sidecar--read-messages :sentinel #'sidecar--on-end)))
     (with-current-buffer (process-buffer process) (set-buffer-multibyte nil))
     (process-put process 'sidecar-talk talk)
+    (when host (sidecar--await-shell process))
     (setf (sidecar--talk-process talk) process
           (sidecar--talk-is-stopped talk) nil
           (sidecar--talk-is-ready talk) nil)
@@ -263,7 +291,7 @@ Problems are told unless ON-PROBLEM takes them."
                (sidecar--talk-pending talk))
       (sidecar--send
        talk (list :id id :method "initialize"
-                  :params (list :processId (emacs-pid) :clientInfo '(:name "Emacs")
+                  :params (list :processId (if host :null (emacs-pid)) :clientInfo '(:name "Emacs")
                                 :rootUri (sidecar--uri (sidecar--talk-root talk))
                                 :capabilities (sidecar--capabilities)
                                 :initializationOptions (list :sidecar sidecar-options)))))))
@@ -290,7 +318,7 @@ Problems are told unless ON-PROBLEM takes them."
                           (sidecar--open-session talk))))
      ((sidecar--talk-waiting talk)
       (sidecar--request talk "sidecar/session/new"
-                        `(:cwd ,(sidecar--talk-root talk)
+                        `(:cwd ,(sidecar--folder talk)
                           ,@(and sidecar-model (list :model sidecar-model)))
                         run
                         (lambda (problem)
@@ -362,12 +390,19 @@ Problems are told unless ON-PROBLEM takes them."
   "Whether this buffer has changes that the daemon does not know.")
 
 (defun sidecar--uri (path)
-  "Return PATH as a URI."
-  (concat "file://" (url-hexify-string (encode-coding-string path 'utf-8) url-path-allowed-chars)))
+  "Return PATH as a URI.
+A file on another machine has its name there: the daemon runs there, too."
+  (concat "file://" (url-hexify-string (encode-coding-string (file-local-name path) 'utf-8)
+                                       url-path-allowed-chars)))
 
 (defun sidecar--path (uri)
-  "Return the path of a URI of a file."
-  (decode-coding-string (url-unhex-string (string-remove-prefix "file://" uri)) 'utf-8))
+  "Return the path of a URI of a file, on the machine of this buffer."
+  (sidecar--from-there
+   (decode-coding-string (url-unhex-string (string-remove-prefix "file://" uri)) 'utf-8)))
+
+(defun sidecar--from-there (path)
+  "Return PATH, as a daemon names it, on the machine of this buffer."
+  (concat (file-remote-p default-directory) path))
 
 (defun sidecar--name (uri)
   "Return how the file at URI is called here."
@@ -1133,7 +1168,7 @@ REPLY gets the answer."
       (when (or (eq ?@ (char-after word)) (eq ?/ (char-after start)))
         (sidecar--request talk "sidecar/complete"
                           (list :text text :position (- (point) start) :encoding "utf-32"
-                                :cwd (sidecar--talk-root talk) :sid (or (sidecar--talk-sid talk) :null))
+                                :cwd (sidecar--folder talk) :sid (or (sidecar--talk-sid talk) :null))
                           (lambda (found) (setq result found))
                           (lambda (_) (setq result nil)))
         (with-timeout (2 nil)
@@ -1233,7 +1268,7 @@ REPLY gets the answer."
                 (string-join legend "\n") "\n\n")
         (if-let* ((diffs (plist-get subject :diffs)))
             (dolist (diff diffs)
-              (let ((name (file-relative-name (plist-get diff :path) (sidecar--talk-root talk))))
+              (let ((name (file-relative-name (plist-get diff :path) (sidecar--folder talk))))
                 (insert (format "--- %s\n+++ %s\n%s\n" name name
                                 (string-join (sidecar--diff-lines (plist-get diff :oldText)
                                                                   (plist-get diff :newText))
@@ -1282,7 +1317,7 @@ That is done for the change of a selection, while the file is as it was."
     (when (and change (equal (plist-get change :turn) (plist-get params :turnId)))
       (setf (sidecar--talk-change talk) (plist-put change :is-asked t))
       (when (and (length= diffs 1) (plist-get diff :hunks) (buffer-live-p buffer)
-                 (eq buffer (find-buffer-visiting (plist-get diff :path)))
+                 (eq buffer (find-buffer-visiting (sidecar--from-there (plist-get diff :path))))
                  (equal (plist-get diff :oldText) (with-current-buffer buffer (sidecar--text))))
         (with-current-buffer buffer
           (sidecar-proposal-mode -1)
@@ -1673,7 +1708,7 @@ Without any choices say NONE."
   "Go on with a stored conversation of this folder."
   (interactive)
   (let* ((talk (sidecar--here))
-         (found (sidecar--wait talk "sidecar/session/list" (list :cwd (sidecar--talk-root talk))))
+         (found (sidecar--wait talk "sidecar/session/list" (list :cwd (sidecar--folder talk))))
          (sid (sidecar--choose
                "Conversation: "
                (mapcar (lambda (each)
@@ -1697,7 +1732,7 @@ Without any choices say NONE."
   (interactive)
   (let* ((talk (sidecar--here))
          (listed (sidecar--wait talk "sidecar/session/import"
-                                 (list :listOnly t :cwd (sidecar--talk-root talk))))
+                                 (list :listOnly t :cwd (sidecar--folder talk))))
          (chosen (sidecar--choose
                   "Conversation of another agent: "
                   (mapcar (lambda (each)

@@ -6,9 +6,11 @@ import json
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -455,3 +457,59 @@ def test_every_command_is_described() -> None:
     names = [part.split()[0] for part in parts if "(interactive" in part and not part.startswith("sidecar--")]
     assert len(names) > 20
     assert [name for name in names if f"`{name}`" not in readme] == []
+
+
+KEEP: Final = {"path": "a.py", "old_text": "unsaved", "new_text": "kept"}
+ELSEWHERE: Final = [
+    [{"toolCall": {"name": "read", "input": {"path": "a.py"}}}],
+    [{"toolCall": {"name": "edit", "input": KEEP}}],
+    [{"text": "done"}],
+]
+
+
+def test_a_file_on_another_machine_is_worked_on_where_it_is(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The daemon runs there, and each side names the files in its own way."""
+    from ssh_server import SshServer, find_sshd
+
+    if (sshd := find_sshd()) is None:
+        pytest.skip("there is no SSH server here; with apt: openssh-server")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    variables = (f"{name}={value}" for name, value in environment.items() if name != "TERM")
+    there = ("env", *variables, *DAEMON, "serve")
+    options = json.dumps(json.dumps({"models": {"far-1": {"scripted": ELSEWHERE}}}))
+    with tempfile.TemporaryDirectory() as folder:
+        server = SshServer(Path(folder) / "ssh", sshd)
+        server.write_client(programs, "box")
+        try:
+            said = batch(
+                emacs,
+                settings,
+                tmp_path,
+                # A name that is short enough for the socket of SSH.
+                {**environment, "XDG_CACHE_HOME": folder, "PATH": f"{programs}:{os.environ['PATH']}"},
+                f'(setq root {json.dumps(f"/ssh:box:{project}")} sidecar-model "far-1")',
+                f"(setq sidecar-command '({' '.join(map(json.dumps, there))}))",
+                f"(setq sidecar-options (json-parse-string {options} :object-type 'plist))",
+                '(find-file (concat root "/a.py"))',
+                '(progn (goto-char (point-max)) (insert "unsaved = 1\n"))',
+                "(sidecar)",
+                "(setq talk sidecar--talk sid (sidecar--sid-of talk))",
+                '(sidecar--wait talk "sidecar/session/setConfigOption"'
+                ' (list :sid sid :configId "permissions" :value "allowAll"))',
+                '(sidecar--wait talk "sidecar/turn/run"'
+                ' (list :sid sid :input [(:type "text" :text "edit it")]))',
+                '(with-current-buffer "a.py" (goto-char (- (point-max) 17)) (message "text %S"'
+                " (buffer-substring (point) (point-max))))",
+                '(message "name %s" (sidecar--name (sidecar--uri (concat root "/a.py"))))',
+                '(message "cwd %s" (plist-get (plist-get (sidecar--wait talk "sidecar/session/load"'
+                " (list :sid sid)) :snapshot) :cwd))",
+            )
+        finally:
+            server.stop()
+    assert "\nkept = 1\n" in said
+    assert f"cwd {project}\n" in said
+    assert "name a.py\n" in said
+    assert "kept" not in (project / "a.py").read_text(), "it is for the user to save"

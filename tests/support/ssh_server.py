@@ -8,7 +8,7 @@ import shlex
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,16 +53,29 @@ class SshServer:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._wait_ready()
 
-    def command(self, *remote: str) -> Sequence[str]:
-        """Return the command that runs *remote* by way of the server."""
-        options = {
-            "IdentityFile": self._folder / "user",
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of a client, as ``ssh_config`` names them."""
+        return {
+            "IdentityFile": str(self._folder / "user"),
             "IdentitiesOnly": "yes",
-            "UserKnownHostsFile": self._folder / "known_hosts",
+            "UserKnownHostsFile": str(self._folder / "known_hosts"),
             "StrictHostKeyChecking": "yes",
             "BatchMode": "yes",
         }
-        given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+    def write_client(self, folder: Path, host: str) -> None:
+        """Write a program ``ssh`` into *folder* that knows the server by the name *host*."""
+        options = {"HostName": "127.0.0.1", "Port": self.port, "User": getpass.getuser(), **self.options}
+        settings = folder / "ssh_config"
+        settings.write_text(f"Host {host}\n" + "".join(f"  {each} {options[each]}\n" for each in options))
+        program = folder / "ssh"
+        program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {settings} "$@"\n')
+        program.chmod(0o755)
+
+    def command(self, *remote: str) -> Sequence[str]:
+        """Return the command that runs *remote* by way of the server."""
+        given = [part for name, value in self.options.items() for part in ("-o", f"{name}={value}")]
         where = ("-p", str(self.port), f"{getpass.getuser()}@127.0.0.1")
         return ("ssh", "-F", "none", *given, *where, shlex.join(remote))
 
