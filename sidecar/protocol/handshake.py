@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:9aca5cb120799747da1124c52895f3f065a5c403d09486098ee086faddee49e5"
+SCHEMA_HASH: Final = "sha256:556b7f04a481bef65cea5209eed815b77982b849ab1c176a1b9c4a25ce1195bf"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
