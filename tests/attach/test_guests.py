@@ -28,14 +28,14 @@ def test_sockets_of_daemons_that_were_killed_are_removed(tmp_path: Path) -> None
     assert [path.exists() for path in (own, dead, shared)] == [True, False, True]
 
 
-async def test_a_folder_that_others_can_enter_gets_no_socket(tmp_path: Path) -> None:
+async def test_a_folder_that_others_can_enter_gets_no_socket(home: Path) -> None:
     if sys.platform != "win32":
         from sidecar.attach.broker import admit_guests
 
-        folder = guest_socket(tmp_path, os.getpid()).parent
+        folder = guest_socket(home, os.getpid()).parent
         folder.mkdir(parents=True)
         folder.chmod(0o777)
-        assert admit_guests(tmp_path, lambda stream: pytest.fail("nobody comes")) is None
+        assert admit_guests(home, lambda stream: pytest.fail("nobody comes")) is None
         assert list(folder.iterdir()) == []
 
 
