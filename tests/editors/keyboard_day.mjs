@@ -88,7 +88,9 @@ async function live(page, panel) {
   await until(async () => (await panel.inputValue("textarea.input-text")) === "make it 43", "the prompt in the box");
   assert.match(read("a.py"), /^answer = 42/);
 
+  await panel.locator("textarea.input-text").focus();
   for (const key of ["Control+End", "Control+Shift+Home", "Delete"]) await page.keyboard.press(key);
+  assert.equal(await panel.inputValue("textarea.input-text"), "");
 
   await step("parts");
   await choose("shouts-1");
