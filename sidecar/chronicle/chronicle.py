@@ -26,8 +26,8 @@ a Fenwick tree knows their size. Finding the factor costs some dozens of these b
 the room: neither follows the history.
 
 For example, an output of a hundred lines with one failure between two prompts, their ages 10,000, 5,000 and
-100 characters. With the factor 100 both prompts stand, however short; with 250 the failure does, which
-lives about 25; with 20,000 about twenty lines of the output; with 100,000 all of it.
+100 characters. With the factor 1 both prompts stand, however short; with 10 the failure does, which lives
+about 500; with 20,000 about twenty lines of the output; with 40,000 all of it.
 """
 
 from __future__ import annotations

@@ -2,88 +2,83 @@
 
 **A line lives the longer, the more it tells, and the earlier it comes among the telling lines of its text.**
 
-    life = base * (1 + telling) / position
+    life = base * (1 + telling) / root of position
 
-*Base* depends on the speaker: 1024 for words that the user typed, 16 for a text that the user pasted, 4 for
-the words and calls of the agent and for the output of a failed tool, 1 for any other output.
-The one line that stays longest of a text lives twice as long: the most telling one, of a call the first.
+*Base* is 1, 2 for the output of a failed tool, 4 for a text that the user pasted, and much more for words
+that the user typed. The one line that stays longest of a text lives 16 times as long: the most telling one,
+of a call the first. So the newest texts stand in their depth and the old ones with one line each, also those
+of the agent and of a report. Such lines are few, so they take little room from the newest texts.
+
+A line of more than 120 characters is ranked in parts, one for each sentence where it has any.
 
 *Telling* counts the signs of names, places and numbers for each 96 characters of a line: capitals, digits and
 the signs that join words (``_ / . : @ # -``). At most 16 of a line count, and a line is taken to be 24
 characters longer than it is, so that a short one has no advantage. Prose has few of these signs;
 ``src/parser.py:42`` and ``retry_limit=3`` are made of them. A word with which programs report failure counts
-12 more. The sum is divided by the root of the number of lines with the same punctuation, so that one line
+24 more. The sum is divided by the root of the number of lines with the same punctuation, so that one line
 unlike the others stands out of a thousand that are alike. A line that belongs to the one before it tells at
 least 0.8 of it: a caret, a body or the source of a frame, indented deeper.
 
 *Position* is the length of the text up to this line, taken in the order of telling, in units of 80
-characters, at least one: the second line of 80 characters lives half as long as the first, the tenth a tenth.
-So an output grows with the room, one line after another, and an output of a thousand lines lives no longer
-than one of ten.
+characters, at least one: of lines of 80 characters the fourth lives half as long as the first, the hundredth
+a tenth. So an output grows with the room, one line after another, and an output of a thousand lines lives no
+longer than one of ten.
 
-Typed words are ranked by place, as none of them is less wanted for its form: the first three lines and the
-last two come before those between. The position is in units of 320 characters here, and squared: a prompt of
-a few sentences outlives everything, and a long one thins in its middle. A question lives half as long as
-another sentence, and a sentence of up to 120 characters that is none 32 times as long: wishes are short, and
-where not even all typed words fit, they stay longest. In a prompt, a fence and a paragraph of more than
-twelve lines count as pasted.
+Typed words are ranked by place, as none of them is less wanted for its form: the first three sentences and
+the last two come before those between. A line that is one sentence has the base 65,536; a sentence of a
+longer line has an eighth of it, and so has a question. Their life is the base divided by the cube of the
+position, in units of 240 characters: a prompt of a few sentences outlives everything, and a long one thins in
+its middle. Short wishes stay longest where not even all typed words fit. In a prompt, a fence and a paragraph
+of more than twelve lines count as pasted.
 
 No tool, programming language or human language is known here but for the words of failure: programs print
 those in every country. Everything depends on the entry alone, so it is done once, when the entry comes in, in
 about 50 us for a kB.
 
-For example, of the output ``ok 1``, ``ok 2``, ``src/a.py:7: retries() failed`` the last line tells 21 and
-lives 22; the first tells 2.4 and lives 3.4, as all three are within the first 80 characters.
+For example, of the output ``ok 1``, ``ok 2``, ``src/a.py:7: retries() failed`` the last line tells 33 and
+lives 547; the first tells 2.4 and lives 3.4, as all three are within the first 80 characters.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from array import array
-from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, compress, pairwise
-from math import sqrt
+from math import log2, sqrt
 from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import CommandBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
 
-Speaker: TypeAlias = Literal["typed", "pasted", "said", "called", "failed", "shown"]
-"""The origin of a text."""
+Speaker: TypeAlias = Literal["typed", "pasted", "called", "failed", "shown"]
+"""The origin of a text; *shown* is what the agent said, too."""
 
-BASES: Final[dict[Speaker, int]] = {
-    "typed": 1024,
-    "pasted": 16,
-    "said": 4,
-    "called": 4,
-    "failed": 4,
-    "shown": 1,
-}
-SHORT_SENTENCE: Final = 120
-SHORT_WEIGHT: Final = 64
-"""How much longer a short typed sentence lives than a question."""
+BASES: Final[dict[Speaker, int]] = {"pasted": 4, "called": 1, "failed": 2, "shown": 1}
+TYPED: Final = 65_536
+OTHER_SHARE: Final = 8
+"""A question, and a sentence of a longer typed line, live an eighth of what a line of one sentence does."""
 
 LINE_UNIT: Final = 80
-PROSE_UNIT: Final = 320
-"""The characters after which a line lives half as long: a line of a terminal, and a few typed sentences."""
+PROSE_UNIT: Final = 240
+"""The unit of a position in lines of a terminal, and in typed sentences."""
 
-PIECE_CHARS: Final = 240
-LONGEST_PIECE: Final = 312
-"""A longer line is thinned in pieces of about so many, cut behind a sentence, a comma or a blank."""
+LEAST_PIECE: Final = 30
+MOST_PIECE: Final = 120
+"""A longer line is thinned in pieces of so many characters, cut behind a sentence, a comma or a blank."""
 
 PASTE_LINES: Final = 12
-FAILURE: Final = 12.0
+FAILURE: Final = 24.0
 BELONGS: Final = 0.8
-ONE_LINE: Final = 2
+ONE_LINE: Final = 16
 
 LEVELS: Final = 60
 ONE: Final = 24
 """Lives are kept in half octaves: the level *n* is the life ``2 ** ((n - ONE) / 2)``, and 0 is no life."""
 
-_LIVES: Final = [2 ** ((level - ONE - 0.5) / 2) for level in range(2, LEVELS)]
 _FAILURES: Final = (
     *("error", "fail", "exception", "panic", "fatal", "traceback", "denied", "refused", "cannot", "unable"),
     *("timeout", "undefined", "invalid", "abort"),
@@ -109,6 +104,7 @@ _OTHER_SIGNS: Final = bytes(set(range(256)) - set(_TELLING_SIGNS))
 _NUMBERING: Final = "0123456789 :|→\t-+"
 _CARETS: Final = frozenset(" \t^~-|")
 _QUESTION: Final = ("?", "？", "؟")
+_SENTENCE_END: Final = re.compile(r"[.!?;][\"')\]`*]*\s+|[。！？؟।]\s*")
 
 
 class RankedEntry(Value):
@@ -162,11 +158,7 @@ def list_parts(entry: Entry) -> Iterator[tuple[Speaker, str]]:
     for block in entry.turn.blocks:
         match block:
             case TextBlock(text=text):
-                kind = entry.kind
-                yield (
-                    "typed" if kind == "user" else "said" if kind in ("assistant", "branch") else "shown",
-                    text,
-                )
+                yield "typed" if entry.kind == "user" else "shown", text
             case ToolCallBlock(name=name, input=given):
                 yield "called", f"→ {write_call(name, given)}"
             case ToolResultBlock(output=output, is_error=is_error):
@@ -195,7 +187,7 @@ def write_call(name: str, given: Any) -> str:
     head, texts = [name], []
     for key, value in given.items():
         text = _flat(value)
-        if "\n" in text or len(text) > PIECE_CHARS:
+        if "\n" in text or len(text) > MOST_PIECE:
             texts.append(f"{key}:\n{text}")
         else:
             head.append(text if len(head) == 1 and isinstance(value, str) else f"{key}={text}")
@@ -223,14 +215,14 @@ def pick_telling(text: str, max_chars: int) -> str:
     'src/a.py:7: retries() failed'
     """
     pieces, cuts = cut_pieces(text)
-    levels = _rank("shown", pieces, cuts)
+    levels, ends = _rank("shown", pieces, cuts), [*cuts[1:], len(text)]
     kept: list[int] = []
     for at in sorted(range(len(pieces)), key=levels.__getitem__, reverse=True):
-        max_chars -= len(pieces[at]) + 1
+        max_chars -= ends[at] - cuts[at]
         if max_chars < 0:
             break
         kept.append(at)
-    return "\n".join(pieces[at] for at in sorted(kept))
+    return "".join(text[cuts[at] : ends[at]] for at in sorted(kept)).rstrip()
 
 
 def cut_pieces(text: str) -> tuple[list[str], list[int]]:
@@ -243,26 +235,38 @@ def cut_pieces(text: str) -> tuple[list[str], list[int]]:
     starts = [0, *accumulate([len(line) + 1 for line in lines])]
     is_filled = [line != "" and not line.isspace() for line in lines]
     pieces, cuts = list(compress(lines, is_filled)), list(compress(starts, is_filled))
-    if pieces and max(map(len, pieces)) > LONGEST_PIECE:
-        ends = [
-            (piece, at, [0, *cut_line(piece), len(piece)]) for piece, at in zip(pieces, cuts, strict=True)
-        ]
-        pieces = [piece[start:end] for piece, _, own in ends for start, end in pairwise(own)]
-        cuts = [at + start for _, at, own in ends for start in own[:-1]]
+    if pieces and max(map(len, pieces)) > MOST_PIECE:
+        lines, starts, pieces, cuts = pieces, cuts, [], []
+        for line, start in zip(lines, starts, strict=True):
+            if len(line) <= MOST_PIECE:
+                pieces.append(line)
+                cuts.append(start)
+                continue
+            own = [0, *cut_line(line), len(line)]
+            pieces += [line[one:other] for one, other in pairwise(own)]
+            cuts += [start + one for one in own[:-1]]
     if cuts:
         cuts[0] = 0
     return pieces, cuts
 
 
 def cut_line(line: str) -> Iterator[int]:
-    """Yield where to cut a long line: behind a sentence or a comma with its blank, else any of these."""
+    """Yield where to cut a long line: behind a sentence, else behind a comma with its blank or any of these.
+
+    >>> list(cut_line(f"It reads config.toml and writes a log. {'Then it goes on, ' * 6}and so on."))
+    [39]
+    """
     start = 0
-    while len(line) - start > LONGEST_PIECE:
-        low, high = start + PIECE_CHARS // 2, start + PIECE_CHARS
-        found = max(line.rfind(sign, low, high) for sign in (". ", ", ", "。"))
-        if found < 0:
-            found = max(line.rfind(",", low, high), line.rfind(" ", low, high), high - 1)
-        start = found + 1
+    while len(line) - start > MOST_PIECE:
+        low, high = start + LEAST_PIECE, start + MOST_PIECE
+        sentence_end = _SENTENCE_END.search(line, low, high)
+        if sentence_end is not None:
+            start = sentence_end.end()
+        else:
+            found = line.rfind(", ", low, high)
+            if found < 0:
+                found = max(line.rfind(",", low, high), line.rfind(" ", low, high), high - 1)
+            start = found + 1
         yield start
 
 
@@ -271,7 +275,7 @@ def _rank(speaker: Speaker, pieces: Sequence[str], cuts: Sequence[int]) -> bytea
     levels = bytearray(len(pieces))
     if speaker == "typed":
         pasted = find_pasted(pieces, cuts)
-        _rank_typed(pieces, sorted(set(range(len(pieces))) - pasted), levels)
+        _rank_typed(pieces, cuts, sorted(set(range(len(pieces))) - pasted), levels)
         if pasted:
             _rank_lines("pasted", pieces, sorted(pasted), levels)
     else:
@@ -282,32 +286,34 @@ def _rank(speaker: Speaker, pieces: Sequence[str], cuts: Sequence[int]) -> bytea
 def find_pasted(pieces: Sequence[str], cuts: Sequence[int]) -> set[int]:
     """Return which pieces of a prompt were pasted: fences, and paragraphs of more than a few lines."""
     pasted: set[int] = set()
-    start, is_fenced = 0, False
+    start, n_lines, is_fenced = 0, 0, False
     for at, piece in enumerate(pieces):
         is_fence = piece.lstrip().startswith(("```", "~~~"))
-        is_new = at > 0 and cuts[at] > cuts[at - 1] + len(pieces[at - 1]) + 1
+        gap = cuts[at] - cuts[at - 1] - len(pieces[at - 1]) if at else 1
         if is_fence and is_fenced:
             pasted.update(range(start, at + 1))
-        if is_fence or (is_new and not is_fenced):
-            if not is_fenced and at - start > PASTE_LINES:
+        if is_fence or (gap > 1 and not is_fenced):
+            if not is_fenced and n_lines > PASTE_LINES:
                 pasted.update(range(start, at))
-            start = at + 1 if is_fence and is_fenced else at
+            start, n_lines = at + 1 if is_fence and is_fenced else at, 0
+        n_lines += gap > 0
         is_fenced ^= is_fence
-    if len(pieces) - start > PASTE_LINES:
+    if n_lines > PASTE_LINES:
         pasted.update(range(start, len(pieces)))
     return pasted
 
 
-def _rank_typed(pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
+def _rank_typed(pieces: Sequence[str], cuts: Sequence[int], places: Sequence[int], levels: bytearray) -> None:
     """Fill in the levels of typed words: the beginning and the end before the middle."""
     n_first = min(3, len(places))
     end = len(places) - min(2, len(places) - n_first)
+    joined = {at for at in range(1, len(pieces)) if cuts[at] == cuts[at - 1] + len(pieces[at - 1])}
     chars = 0
     for at in (*places[:n_first], *places[end:], *places[n_first:end]):
         chars += len(pieces[at])
-        is_question, is_short = pieces[at].rstrip().endswith(_QUESTION), len(pieces[at]) <= SHORT_SENTENCE
-        weight = 1 if is_question else SHORT_WEIGHT if is_short else 2
-        levels[at] = 1 + bisect(_LIVES, BASES["typed"] * weight / max(1.0, chars / PROSE_UNIT) ** 2)
+        is_other = at in joined or at + 1 in joined or pieces[at].rstrip().endswith(_QUESTION)
+        life = (TYPED // OTHER_SHARE if is_other else TYPED) / max(1.0, chars / PROSE_UNIT) ** 3
+        levels[at] = max(1, int(2 * log2(life) + ONE + 0.5))
 
 
 def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
@@ -319,18 +325,19 @@ def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], 
         order.remove(0)
         order.insert(0, 0)
         tellings[0] = max(tellings)
-    base = BASES[speaker]
     tellings[order[0]] = ONE_LINE * (1 + tellings[order[0]]) - 1
+    scale = BASES[speaker] ** 2 * LINE_UNIT
     for at, chars in zip(order, accumulate([len(lines[at]) for at in order]), strict=True):
-        life = base * (1 + tellings[at])
-        levels[places[at]] = 1 + bisect(_LIVES, life if chars <= LINE_UNIT else life * LINE_UNIT / chars)
+        # Twice the logarithm of the life, which is 0 for a life of 1.
+        level = log2(scale * (1 + tellings[at]) ** 2 / (chars if chars > LINE_UNIT else LINE_UNIT))
+        levels[places[at]] = int(level + ONE + 0.5) if level > 1 - ONE else 1
 
 
 def measure_telling(lines: Sequence[str]) -> list[float]:
     """Return how much each line tells beside the others.
 
     >>> [round(each, 1) for each in measure_telling(["ok 1", "ok 2", "src/a.py:7: retries() failed"])]
-    [2.4, 2.4, 21.2]
+    [2.4, 2.4, 33.2]
     """
     text = "\n".join(lines)
     kinds = text.encode(errors="replace").translate(_KINDS)
