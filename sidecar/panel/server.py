@@ -150,7 +150,7 @@ class DaemonLink:
                 if isinstance(frame, BrokenStream):
                     return
                 if not isinstance(frame, Oversized):
-                    yield bytes(frame)
+                    yield frame
 
     async def aclose(self) -> str:
         """End the process, and return the last line that it wrote to its log, empty when there is none."""

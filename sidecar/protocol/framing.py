@@ -55,8 +55,8 @@ class BrokenStream(Value):
     reason: str
 
 
-Frame: TypeAlias = bytes | bytearray | Oversized | BrokenStream
-"""A body, or the reason that there is none; a long body is the array that it was collected in."""
+Frame: TypeAlias = bytes | Oversized | BrokenStream
+"""A body, or the reason that there is none."""
 
 
 class Decoder(Protocol):
@@ -172,7 +172,7 @@ class HeaderDecoder:
             return BrokenStream("parse", f"the header is longer than {_MAX_HEADER_BYTES} bytes")
         return None
 
-    def _read_line(self, line: bytes | bytearray) -> BrokenStream | None:
+    def _read_line(self, line: bytes) -> BrokenStream | None:
         self._is_in_header = True
         name, _, value = line.partition(b":")
         if name.strip().lower() != b"content-length":
@@ -214,7 +214,7 @@ class LineDecoder:
                 skipped, self._skipped = self._skipped or _Skipped(), None
                 skipped.add(line)
                 return skipped.frame()
-            if line and not line.isspace():
+            if line.strip():
                 return line
         if self._skipped is not None or self._lines.unended > self._max_body_bytes:
             self._skipped = self._skipped or _Skipped()
@@ -255,7 +255,7 @@ class _Lines:
         self._searched = max(0, self._searched - self._start)
         self._start = 0
 
-    def next(self) -> bytes | bytearray | None:
+    def next(self) -> bytes | None:
         """Return the next whole line without its end, or None."""
         end = self._buffer.find(b"\n", max(self._searched, self._start))
         if end < 0:
@@ -271,17 +271,15 @@ class _Lines:
         if found is None:
             return None
         self._start = found.end()
-        return bytes(found[1])
+        return found[1]
 
-    def take(self, count: int) -> bytes | bytearray:
-        """Return the next *count* bytes; a message that fills an array is the array itself, not a copy."""
-        if self._start == 0 and isinstance(self._buffer, bytearray):
-            taken, self._buffer = self._buffer, bytes(self._buffer[count:])
-            self._searched = 0
-            del taken[count:]
-            return taken
+    def take(self, count: int) -> bytes:
+        """Return the next *count* bytes."""
         start, self._start = self._start, self._start + count
-        return self._buffer[start : self._start]
+        if isinstance(self._buffer, bytes):
+            return self._buffer[start : self._start]
+        with memoryview(self._buffer) as view:
+            return bytes(view[start : self._start])
 
 
 class _Skipped:
@@ -292,7 +290,7 @@ class _Skipped:
         self._head = b""
         self._tail = b""
 
-    def add(self, data: bytes | bytearray) -> None:
+    def add(self, data: bytes) -> None:
         self.size += len(data)
         self._head += data[: HEAD_BYTES - len(self._head)]
         self._tail = (self._tail + data)[-TAIL_BYTES:]

@@ -72,7 +72,7 @@ class Malformed(msgspec.Struct, frozen=True):
 Message: TypeAlias = Request | Notification | Response | Malformed
 
 
-def decode(body: bytes | bytearray) -> Message:
+def decode(body: bytes) -> Message:
     """Return the message in *body*.
 
     >>> decode(b'{"jsonrpc":"2.0","id":0,"method":"sidecar/status"}')
@@ -81,7 +81,7 @@ def decode(body: bytes | bytearray) -> Message:
     try:
         value = decode_json(body)
     except RecursionError:
-        found = read_envelope(bytes(body[:HEAD_BYTES]), bytes(body[-TAIL_BYTES:]))
+        found = read_envelope(body[:HEAD_BYTES], body[-TAIL_BYTES:])
         if found.is_response:
             return Response(found.id, None, {})
         return Malformed(found.id, ParseError("the body is nested too deeply"))
@@ -116,7 +116,7 @@ def decode(body: bytes | bytearray) -> Message:
     return Request(message_id, method, value.get("params"))
 
 
-def decode_json(data: bytes | bytearray) -> Any:
+def decode_json(data: bytes) -> Any:
     """Return the JSON value in *data*, lone surrogates and numbers of any size included.
 
     Raises:

@@ -273,7 +273,7 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        match jsonrpc.decode(frame) if isinstance(frame, bytes | bytearray) else frame:
+        match jsonrpc.decode(frame) if isinstance(frame, bytes) else frame:
             case jsonrpc.Request() as request:
                 self._handle_request(request)
             case jsonrpc.Notification(method, params):

@@ -59,7 +59,7 @@ class Wire:
         """Read on until a message is the one looked for."""
         while True:
             while (frame := self._decoder.next()) is not None:
-                assert isinstance(frame, bytes | bytearray)
+                assert isinstance(frame, bytes)
                 found: dict[str, Any] = msgspec.json.decode(frame)
                 self.heard.append(found)
                 if is_it(found):

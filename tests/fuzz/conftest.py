@@ -351,8 +351,8 @@ class Target:
             decoder.feed(data)
             with self._arrived:
                 while (frame := decoder.next()) is not None:
-                    assert isinstance(frame, bytes | bytearray)
-                    self._hear(read_json(bytes(frame)))
+                    assert isinstance(frame, bytes)
+                    self._hear(read_json(frame))
                 self._arrived.notify()
         with self._arrived:
             self._arrived.notify()

@@ -72,7 +72,7 @@ class Daemon:
         data = os.read(self.stdout.fileno(), 1 << 20)
         self._decoder.feed(data)
         while (frame := self._decoder.next()) is not None:
-            assert isinstance(frame, bytes | bytearray), frame
+            assert isinstance(frame, bytes), frame
             self.messages.append(json.loads(frame))
         return bool(data)
 

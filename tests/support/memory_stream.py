@@ -124,7 +124,7 @@ class MemoryClient:
         self._decoder.feed(bytes(self.stream.received_bytes[self._read :]))
         self._read = len(self.stream.received_bytes)
         while (frame := self._decoder.next()) is not None:
-            assert isinstance(frame, bytes | bytearray), frame
+            assert isinstance(frame, bytes), frame
             self._messages.append(msgspec.json.decode(frame))
         return self._messages
 

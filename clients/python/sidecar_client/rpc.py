@@ -126,7 +126,7 @@ class RpcConnection:
 
     def _handle_frame(self, frame: Frame) -> None:
         match frame:
-            case bytes() | bytearray():
+            case bytes():
                 self._handle_message(jsonrpc.decode(frame), len(frame))
             case Oversized(id=number, is_response=True) if number in self._pending:
                 error = {

@@ -124,7 +124,7 @@ class ScriptedDaemon:
         """Handle the client's bytes."""
         self._frames.feed(data)
         while (frame := self._frames.next()) is not None:
-            assert isinstance(frame, bytes | bytearray), frame
+            assert isinstance(frame, bytes), frame
             message = jsonrpc.decode(frame)
             self.received.append(message)
             self._news.set()
