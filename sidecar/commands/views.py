@@ -19,7 +19,7 @@ _BAR_CELLS = 16
 _PART_LABELS: Final = {
     "system": "system prompt",
     "toolDefs": "tools",
-    "rules": "rules",
+    "rules": "the user's rules",
     "summary": "summaries",
     "user": "your prompts",
     "assistant": "answers",

@@ -88,7 +88,7 @@ _PARTS: Final = {
     "images": "images",
     "summary": "summaries",
     "files": "restored files",
-    "rules": "rules",
+    "rules": "the user's rules",
 }
 
 

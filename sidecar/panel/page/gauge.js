@@ -9,7 +9,7 @@ import { button, fill, h, openDialog, shortPath, tokens } from "./dom.js";
 const CATEGORIES = [
   ["system", "System prompt"],
   ["toolDefs", "Tools"],
-  ["rules", "Rules"],
+  ["rules", "The user's rules"],
   ["summary", "Summaries"],
   ["user", "Your prompts"],
   ["assistant", "Answers"],
