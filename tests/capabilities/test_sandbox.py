@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 _PROBLEM = find_problem() if sys.platform == "linux" else "bwrap is for Linux"
+PYTHON = str(Path(sys.executable).resolve())
+"""The program itself: a virtual environment may lie in a folder that the sandbox hides."""
+
 needs_bwrap = pytest.mark.skipif(_PROBLEM is not None, reason=f"no sandbox: {_PROBLEM}")
 
 
@@ -282,6 +285,6 @@ async def test_a_command_in_the_sandbox_reaches_no_socket_of_a_service(confined:
             listener.bind(str(confined.root / place))
             listener.listen()
         for place, is_reached in places.items():
-            line = shlex.join([sys.executable, "-c", program, str(confined.root / place)])
+            line = shlex.join([PYTHON, "-c", program, str(confined.root / place)])
             reply = await confined.run(BASH, command=line)
             assert reply.is_error != is_reached, (place, reply.output)
