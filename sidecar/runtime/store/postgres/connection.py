@@ -50,13 +50,9 @@ class DatabaseError(OSError):
 
 
 class PatientConnection(Connection[TupleRow]):
-    """A connection that is closed when its server takes and sends nothing for *patience_s* seconds.
-
-    *heard_at* is the time of its newest whole answer by the monotonic clock.
-    """
+    """A connection that is closed when its server takes and sends nothing for *patience_s* seconds."""
 
     patience_s: float = PATIENCE_S
-    heard_at: float = 0.0
 
     def wait(self, gen: PQGen[T], *options: Any, **named: Any) -> T:
         """Return the result of *gen*, as the driver's own. Raises OperationalError for a silent server."""
@@ -75,7 +71,6 @@ class PatientConnection(Connection[TupleRow]):
                     raise OperationalError("the server is silent")
                 wanted = work.send(ready)
         except StopIteration as end:
-            self.heard_at = time.monotonic()
             result: T = end.value
             return result
 

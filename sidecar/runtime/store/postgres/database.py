@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from selectors import EVENT_READ, DefaultSelector
 from typing import Final, TypeVar
 
 import psycopg
@@ -42,8 +41,6 @@ _WAIT_S: Final = 5.0
 """How long an operation waits until another one has given its connection back."""
 _SOON_S: Final = 1.0
 """How long it waits for the pool alone; a failure that took less may be tried again at once."""
-_FRESH_S: Final = 15.0
-"""So long after an answer a connection is used again without a question to the server."""
 _PATIENCE_WITH_IDLE_S: Final = 3.0
 """How long a connection that lay unused may take to prove that it works."""
 
@@ -192,18 +189,6 @@ class Database:
 
 
 def check_connection(connection: PatientConnection) -> None:
-    """Raise ``psycopg.Error`` unless the server answers soon; one that has just answered is not asked.
-
-    A server that has closed the connection since then has left word of that, which waits to be read.
-    """
-    if time.monotonic() - connection.heard_at < _FRESH_S and not has_word(connection.fileno()):
-        return
+    """Raise ``psycopg.Error`` unless the server answers soon."""
     connection.patience_s = _PATIENCE_WITH_IDLE_S
     ConnectionPool.check_connection(connection)
-
-
-def has_word(descriptor: int) -> bool:
-    """Whether something waits to be read at *descriptor*, or its end."""
-    with DefaultSelector() as selector:
-        selector.register(descriptor, EVENT_READ)
-        return bool(selector.select(0))
