@@ -75,9 +75,10 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await picture(page, "7-compacted");
   await page.click(".compaction .button:has-text('Facts')");
   await page.waitForSelector("dialog .tabs");
-  await page.locator("dialog .fact", { hasText: "what is in @a.py?" }).first().locator("button:has-text('Look')").click();
-  await page.waitForSelector("dialog .entry >> text=what is in @a.py?");
-  await page.locator("dialog .fact", { hasText: "what is in @a.py?" }).first().locator("button:has-text('Bring back')").click();
+  const fact = page.locator("dialog .fact").first();
+  await fact.locator("button:has-text('Look')").click();
+  await page.waitForSelector("dialog .fact .entry");
+  await fact.locator("button:has-text('Bring back')").click();
   await page.waitForSelector("dialog .fact button:has-text('Back'):disabled");
   await picture(page, "8-facts");
   await page.keyboard.press("Escape");
