@@ -254,7 +254,7 @@ async def test_page_terminal_and_wire_tell_one_size(home: Path, project: Path, t
             assert read_parts([(row[0], row[1]) for row in page["parts"]]) == sorted([*wire, usage.used])
             assert f"{usage.used:,} of {usage.window:,} tokens" in told
             assert "as counted by the provider" in told
-            assert read_parts(re.findall(r"(?m)^([a-z ]+)\t[^\t\n]*\t([\d,]+)$", told)) == sorted(wire)
+            assert read_parts(re.findall(r"(?m)^([a-z' ]+)\t[^\t\n]*\t([\d,]+)$", told)) == sorted(wire)
             assert numbers(page["due"]) == [usage.limit]
             assert usage.limit_why is not None
             assert "compaction.due_share in config.toml" in usage.limit_why
@@ -280,7 +280,7 @@ async def test_page_terminal_and_wire_tell_one_size(home: Path, project: Path, t
             assert before[name][0] == after[name][0], "what nobody folds keeps its size"
         both = [part["System prompt"][0] + part["Tools"][0] for part in (before, after)]
         assert both == compared["prompt and tools"]
-        assert after["Summaries"][0] == compared["summary of them"][1]
+        assert abs(after["Summaries"][0] - compared["summary of them"][1]) <= 1, "parts are rounded to add up"
         (done,) = (await client.compact_list(session.sid)).compactions
         assert [done.pre_tokens, done.post_tokens] == sizes
         assert await check_context(page["after"]) == done.post_tokens
