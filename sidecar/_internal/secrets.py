@@ -60,6 +60,8 @@ _NAME_ENDS: Final = (
     "credential",
     "credentials",
 )
+"""The ends of all names above: most assignments have another, and need no search."""
+
 _NAME_CHARS: Final = 40
 """The text before a value that is searched for its name."""
 
