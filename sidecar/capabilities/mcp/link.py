@@ -74,6 +74,8 @@ _MOST_ROUNDS: Final = 10
 """How often a call is made again with answers of the user."""
 
 _ROUND_S: Final = 0.25
+"""The first pause for a server that is at work; each is twice as long, four minutes together."""
+
 _CALL_RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
     InputRequiredResult | CallToolResult
 )
@@ -191,19 +193,19 @@ class PackageLink:
         params = CallToolRequestParams(name=name, arguments=replace_halves_in(arguments))
         async with self._explain_failures():
             result = await self._call_once(params, on_progress)
-            for _ in range(_MOST_ROUNDS):
+            for turn in range(_MOST_ROUNDS):
                 if isinstance(result, CallToolResult):
                     break
                 if isinstance(result, InputRequiredResult):
                     wanted = result.input_requests or {}
                     if not wanted:  # it is at work, and nobody has to be asked
-                        await asyncio.sleep(_ROUND_S)
+                        await asyncio.sleep(_ROUND_S * 2**turn)
                     answers = {key: await self._respond(each) for key, each in wanted.items()}
                     update = {"input_responses": answers or None, "request_state": result.request_state}
                     params = params.model_copy(update=update)
                 result = await self._call_once(params, on_progress)
         if not isinstance(result, CallToolResult):
-            raise ServerFailed(f"it wants more from the user after {_MOST_ROUNDS} rounds of questions")
+            raise ServerFailed(f"it has no result after {_MOST_ROUNDS} rounds of questions and pauses")
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         images = tuple(block.data for block in result.content if isinstance(block, ImageContent))
         return CallResult("\n".join(texts), result.is_error, images)
