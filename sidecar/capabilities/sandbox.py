@@ -53,15 +53,16 @@ hide() {
 confine() { shift $(($1 + 1)); "$@" 8<&0 0<&4 3>&- 4<&-; }
 exec 3>&1 4<&0
 for turn in 1 2 3 4 5; do
+  before=$(hide "$@" | wc -c)
   begun=$(hide "$@" | confine "$@" 9>&1 >&3)
   code=$?
-  [ -z "$begun" ] || break
+  if [ -n "$begun" ] || [ "$(hide "$@" | wc -c)" -eq "$before" ]; then break; fi
 done
 exit $code"""
 """Runs ``bwrap`` with a number of sockets covered, which stand before it in the arguments.
 
 A socket that is removed before it is covered would end ``bwrap``. So the command writes to descriptor 9 that
-it has begun; where it has not, all is tried again without the sockets that are gone.
+it has begun; where it has not, and a socket is gone since, all is tried again without it.
 """
 
 _BEGIN: Final = 'echo begun >&9; exec "$@" 9>&-'

@@ -86,6 +86,20 @@ def test_a_socket_that_is_gone_before_it_is_covered_stops_no_command(
     assert ran.stderr == (b"" if is_gone_before else f"cannot cover: --ro-bind /dev/null {path} \n".encode())
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_sandbox_that_cannot_start_is_tried_once(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(tmp_path):
+        listening.bind("s")
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho no namespaces >&2\nexit 1\n")
+    program.chmod(0o755)
+    command = with_bwrap(["true"], tmp_path, [tmp_path], hidden=[path])
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, env=env, capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (1, b"no namespaces\n")
+
+
 def test_the_command_of_macos() -> None:
     root, state = Path("/Users/me/p"), Path("/Users/me/.pindusagi")
     command = with_sandbox_exec(["sh", "-c", "x"], root, [root], protected=[root / ".git"], hidden=[state])
