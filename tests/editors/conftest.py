@@ -16,14 +16,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.editors.day import Day
 from tests.editors.scenes import WORDS
 
 ROOT = Path(__file__).parents[2]
@@ -106,14 +105,6 @@ def project(tmp_path: Path) -> Path:
     (folder / "words.txt").write_text(WORDS)
     (folder / "a.py").write_text("".join(("answer = 42\n", *lines, "end = 1\n")))
     return folder
-
-
-@pytest.fixture
-def day() -> Iterator[Day]:
-    """The day of a face, whole at the end of its test."""
-    day = Day()
-    yield day
-    day.end()
 
 
 @pytest.fixture

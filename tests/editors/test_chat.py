@@ -62,7 +62,7 @@ def home() -> Iterator[Path]:
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_a_day_in_the_terminal(
-    home: Path, project: Path, keep: Callable[[str, str], None], day: Day, columns: int
+    home: Path, project: Path, keep: Callable[[str, str], None], columns: int
 ) -> None:
     write_foreign_session(home, project)
     (project / "b.py").write_text("answer = 42\n")
@@ -77,12 +77,13 @@ def test_a_day_in_the_terminal(
         with SidecarClient.spawn((*DAEMON, "serve", "--shared"), cwd=project, env=own) as editor:
             editor.did_open(project / "a.py", unsaved)
             chat = Screened(project, own, "chat", columns=columns)
-            talk_all_day(chat, editor, project, keep, day)
+            talk_all_day(chat, editor, project, keep)
 
 
 def talk_all_day(
-    chat: Screened, editor: SidecarClient, project: Path, keep: Callable[[str, str], None], day: Day
+    chat: Screened, editor: SidecarClient, project: Path, keep: Callable[[str, str], None]
 ) -> None:
+    day = Day()
     day.step("answer")
     chat.wait_for("»")
     chat.type("what is in a.py?\r")
@@ -168,3 +169,4 @@ def talk_all_day(
     keep("8 resumed", chat.shown)
     chat.type("\x04")
     assert chat.end() == 0, chat.text
+    day.end()

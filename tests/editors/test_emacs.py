@@ -142,12 +142,13 @@ def test_questions_of_the_agent_in_emacs(
 
 
 def test_a_day_in_emacs(
-    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep, day: Day
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
     write_foreign_session(Path(environment["HOME"]), project)
     screen = Emacs(emacs, settings, project, environment)
     screen.wait_for("answer = 42")
 
+    day = Day()
     day.step("answer")
     screen.command("sidecar")
     screen.wait_for("Sidecar · fake-1")
@@ -291,6 +292,7 @@ def test_a_day_in_emacs(
     screen.wait_for("Save file")
     screen.type("nyes\r")
     assert screen.end() == 0
+    day.end()
 
 
 def batch(emacs: str, settings: Path, folder: Path, environment: dict[str, str], *forms: str) -> str:

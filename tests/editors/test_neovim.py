@@ -124,12 +124,13 @@ def test_questions_of_the_agent_in_neovim(
 
 
 def test_a_day_in_neovim(
-    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep, day: Day
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
     write_foreign_session(Path(environment["HOME"]), project)
     vim = Neovim(neovim, settings, project, environment)
     vim.wait_for("answer = 42")
 
+    day = Day()
     day.step("answer")
     vim.command("Sidecar")
     vim.wait_for("Enter sends")
@@ -260,6 +261,7 @@ def test_a_day_in_neovim(
     vim.wait_for(lambda: "» a question of before\n\nan answer of before" in vim.chat)
     vim.command("qall!")
     assert vim.end() == 0
+    day.end()
 
 
 def test_the_selection_is_changed_beside_the_file_in_neovim(
