@@ -50,7 +50,7 @@ from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 Token: TypeAlias = str | int
 
-_REPORT_EVERY_S: Final = 0.1
+REPORT_EVERY_S = 0.1
 
 
 class ProgressBoard:
@@ -142,7 +142,7 @@ class _Progress:
         """Show a step, at most ten times a second unless it is shown *at_once*."""
         now = asyncio.get_running_loop().time()
         is_open = self._begun is not None and self.is_announced and self._end is None
-        if is_open and (at_once or now - self._reported_at >= _REPORT_EVERY_S):
+        if is_open and (at_once or now - self._reported_at >= REPORT_EVERY_S):
             self._reported_at = now
             pct = {} if percentage is None else {"percentage": percentage}
             self._board.send(self.token, {"kind": "report", "message": message, **pct})

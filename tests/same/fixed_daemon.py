@@ -79,6 +79,8 @@ if __name__ == "__main__":
     fix(sys.argv.pop(1))
     from sidecar.cli import main
     from sidecar.conductor.record import session_events
+    from sidecar.server import sink
 
-    session_events.COLLECT_S = 3_600  # the number of deltas, and so of events, must not go by the load
+    # The number of deltas, and so of events, must not go by the load, nor that of reports of progress.
+    session_events.COLLECT_S = sink.REPORT_EVERY_S = 3_600
     sys.exit(main())
