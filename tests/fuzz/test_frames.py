@@ -32,8 +32,8 @@ PART = min(10_000, N_FRAMES // len(SEEDS) // 2)
 N_WARM_FRAMES = min(N_FRAMES // 2, 100_000)
 MOST_GROWN_BYTES = 4_000_000
 """Growth after the first hundred thousand frames. The files that an editor has opened and the newest part of
-the log are kept; frames are not. A run of less than a hundred thousand in all loads modules until its end, and
-is not weighed."""
+the log are kept; frames are not. A run of less than a hundred thousand loads modules until its end, and is
+not weighed."""
 
 
 def weigh(target: Target) -> int:
