@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sidecar._internal.cancel import CancelToken
 
 T = TypeVar("T")
+F = TypeVar("F", bound=asyncio.Future[Any])
 
 
 def comes_from_within(error: BaseException) -> bool:
@@ -86,6 +87,13 @@ async def end_tasks(tasks: Iterable[asyncio.Task[T]], grace_s: float) -> None:
         task.add_done_callback(_retrieve_result)
     if alive:
         await asyncio.wait(alive, timeout=grace_s)
+
+
+def keep_until_done(task: F, tasks: set[F]) -> F:
+    """Keep *task* in *tasks* until it is done, for the event loop itself holds no task; return it."""
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def wait_shielded(task: asyncio.Task[T]) -> T:

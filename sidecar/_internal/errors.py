@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 import traceback
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, ParamSpec
 
 from sidecar._internal.env import read_env
 
 _log = logging.getLogger(__name__)
 _faults = logging.getLogger("sidecar.faults")
 _ACTION_CHARS = 200
+
+P = ParamSpec("P")
 
 
 class SidecarError(Exception):
@@ -65,3 +68,14 @@ def log_fault(action: str, error: BaseException) -> None:
     _faults.error(f"{action[:_ACTION_CHARS]} failed with {type(error).__name__}")
     _faults.warning("".join(traceback.format_tb(error.__traceback__)))
     _faults.debug("message: %s", error)
+
+
+def call_all(
+    followers: Iterable[Callable[P, object]], name: str, /, *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Call each of *followers*. The caller does not depend on them: a failure of one, a *name*, is logged."""
+    for follower in tuple(followers):
+        try:
+            follower(*args, **kwargs)
+        except Exception as error:
+            log_fault(name, error)

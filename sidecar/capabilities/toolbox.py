@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sidecar._internal.async_cancel import cancel_future, unless_cancelled
+from sidecar._internal.async_cancel import cancel_future, keep_until_done, unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import encodable
@@ -307,8 +307,7 @@ class SessionToolBox:
                 task.cancel()
                 await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
         if not task.done():
-            self._stubborn.add(task)
-            task.add_done_callback(self._stubborn.discard)
+            keep_until_done(task, self._stubborn)
             return _cancel_reply(name)
         if task.cancelled():
             return _cancel_reply(name)

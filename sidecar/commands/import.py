@@ -6,11 +6,10 @@ import argparse
 import asyncio
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sidecar.commands.terminal import Screen, short_path
+from sidecar.commands.terminal import Screen, day_and_time, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import ImportableSession, SessionImportReport
@@ -63,7 +62,7 @@ def show_sessions(screen: Screen, sessions: tuple[ImportableSession, ...]) -> No
     """Write a line for each session; a pipe gets all members, with whole ids and paths."""
     rows = [
         (
-            format_time(session.updated_at),
+            day_and_time(session.updated_at),
             session.cwd,
             str(session.size_bytes),
             session.source,
@@ -143,8 +142,3 @@ def count_distinct_chars(ids: list[str]) -> int:
     while n_chars < longest and len({each[:n_chars] for each in ids}) < len(set(ids)):
         n_chars += 1
     return n_chars
-
-
-def format_time(at_ms: int) -> str:
-    """Return a time for people, in the local time zone."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -9,13 +9,12 @@ from sidecar._internal.env import indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.config import CONFIG_FILE, read_settings
 from sidecar.permissions.access import Access, CommandAccess, EditAccess
-from sidecar.permissions.policy import Policy, Verdict
+from sidecar.permissions.policy import OUTCOME_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED, SessionFolders
 from sidecar.permissions.table import entries
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import is_inside
 
-_OUTCOMES = {"allow": "runs without a question", "ask": "asks", "deny": "is refused"}
 _NO_RULES = (
     'none; write for example\n[permissions]\nallow = ["npm run *", "edit: docs/**"]\ndeny = ["git push"]'
 )
@@ -69,7 +68,7 @@ def show_rules(screen: Screen, config: Path, policy: Policy) -> None:
 
 def show_verdict(screen: Screen, line: str, verdict: Verdict) -> None:
     """Print the decision about *line*, the reason, and the scope of an answer "always"."""
-    screen.line(f"{line}: {_OUTCOMES[verdict.outcome]}, because {verdict.why}")
+    screen.line(f"{line}: {OUTCOME_NAMES[verdict.outcome]}, because {verdict.why}")
     if verdict.outcome == "ask":
         scope = f"would allow {verdict.label}" if verdict.keys else "is not offered"
         screen.line(f'  "always" {scope}')

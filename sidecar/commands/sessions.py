@@ -7,12 +7,11 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
+from sidecar.commands.terminal import InputLines, Screen, day_and_time, raw_input_of, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.conductor.contract import SessionSummary
 from sidecar.protocol.codec import to_wire
@@ -246,7 +245,7 @@ def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     rows = [
         (
             session.sid,
-            datetime.fromtimestamp(session.updated_at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M"),
+            day_and_time(session.updated_at),
             str(session.messages),
             f"{session.tokens:,}",
             title,

@@ -107,6 +107,11 @@ def when(at_ms: int) -> str:
     return moment.strftime("%H:%M" if moment.date() == datetime.now().date() else "%Y-%m-%d")
 
 
+def day_and_time(at_ms: int) -> str:
+    """Return a time as a table has it, in the local time zone."""
+    return datetime.fromtimestamp(at_ms / 1000).strftime("%Y-%m-%d %H:%M")
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Leave the error to the command line. Called while the error is handled."""

@@ -8,27 +8,22 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
-from sidecar.conductor.contract import Compaction, ContextUsage, Loss, Plan, describe_loss, draw_loss
+from sidecar.conductor.contract import (
+    PART_NAMES,
+    Compaction,
+    ContextUsage,
+    Loss,
+    Plan,
+    describe_loss,
+    draw_loss,
+)
 from sidecar.conductor.events import describe_retry
 from sidecar.llmgateway.budget import describe_budget
-from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.codec import from_wire
 from sidecar.workspace.paths import uri_to_path
 from sidecar_client import ClientEvent, Session, SidecarClientError
 
 _BAR_CELLS = 16
-_PART_LABELS: Final = {
-    "system": "system prompt",
-    "toolDefs": "tools",
-    "rules": "the user's rules",
-    "summary": "summaries",
-    "user": "your prompts",
-    "assistant": "answers",
-    "thinking": "thinking",
-    "toolResults": "tool results",
-    "files": "restored files",
-    "images": "images",
-}
-
 
 PLAN_MARKS: Final = {"completed": "✓", "in_progress": "»"}
 """The marks of the steps of a todo list; an open one has a dot."""
@@ -243,5 +238,5 @@ def show_loss(screen: Screen, loss: Loss | None) -> None:
 
 
 def _parts(usage: ContextUsage) -> Mapping[str, int]:
-    found: Mapping[str, int] = to_wire(usage.by) if usage.by is not None else {}
-    return {label: found.get(name, 0) for name, label in _PART_LABELS.items()}
+    by = usage.by
+    return {label: 0 if by is None else getattr(by, name) for name, label in PART_NAMES.items()}

@@ -23,6 +23,7 @@ from sidecar.conductor.session import Session
 from sidecar.conductor.workbench.mentions import SPECIAL
 from sidecar.runtime.store.place import SessionQuery
 from sidecar.workspace.contract import PositionEncoding
+from sidecar.workspace.line_index import count_units
 from sidecar.workspace.path_index import PathIndexes
 from sidecar.workspace.paths import uri_to_path
 
@@ -54,10 +55,7 @@ class Prompt:
 
     def offset_of(self, index: int) -> int:
         """Return the offset of the character at *index*."""
-        if self.encoding == "utf-32":
-            return index
-        codec, unit = ("utf-8", 1) if self.encoding == "utf-8" else ("utf-16-le", 2)
-        return len(self.text[:index].encode(codec, "surrogatepass")) // unit
+        return count_units(self.text[:index], self.encoding)
 
 
 class Suggestion(Value):

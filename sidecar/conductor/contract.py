@@ -58,6 +58,21 @@ class UsageBy(Value):
     rules: int = 0
 
 
+PART_NAMES: Final = {
+    "system": "system prompt",
+    "tool_defs": "tools",
+    "rules": "the user's rules",
+    "summary": "summaries",
+    "user": "your prompts",
+    "assistant": "answers",
+    "thinking": "thinking",
+    "tool_results": "tool results",
+    "files": "restored files",
+    "images": "images",
+}
+"""The parts of :class:`UsageBy` in words."""
+
+
 RuleScope: TypeAlias = Literal["user", "project", "folder"]
 """The files that rules are about: all files of the user, those of a project, or those below one folder."""
 

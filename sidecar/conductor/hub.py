@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
-from sidecar._internal.async_cancel import wait_shielded
+from sidecar._internal.async_cancel import keep_until_done, wait_shielded
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
@@ -565,9 +565,7 @@ class Takeovers:
         return True
 
     def _close(self, sid: str, holder: str, notice: Notice) -> None:
-        task = asyncio.ensure_future(self._notify_and_close(sid, holder, notice))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        keep_until_done(asyncio.ensure_future(self._notify_and_close(sid, holder, notice)), self._closing)
 
     async def _notify_and_close(self, sid: str, holder: str, notice: Notice) -> None:
         try:

@@ -277,6 +277,12 @@ def work_after(end: TurnEnd | None, since: int) -> WorkState:
     return WorkState(state="idle", since=since)
 
 
+def newest_record(cls: type[T], kind: str, records: Sequence[Mapping[str, Any]]) -> T | None:
+    """Return the value of the newest record of type *kind*, None where there is none or it cannot be read."""
+    of_kind = (record for record in reversed(records) if record.get("type") == kind)
+    return from_record(cls, next(of_kind, {}))
+
+
 def newest_info(records: Sequence[Mapping[str, Any]]) -> SessionInfo | None:
     """Return the newest ``meta`` record of *records* that can be read, None when there is none."""
     metas = (record for record in reversed(records) if record.get("type") == "meta")

@@ -34,6 +34,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, Self
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
 from sidecar.protocol.framing import BrokenStream, HeaderDecoder, Oversized, frame_with_header
@@ -252,9 +253,7 @@ class PanelServer:
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection in a task of its own."""
-        task = asyncio.ensure_future(self.serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        keep_until_done(asyncio.ensure_future(self.serve(reader, writer)), self._tasks)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the request of a connection, and close it."""

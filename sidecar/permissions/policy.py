@@ -42,6 +42,9 @@ PERMISSION_NAMES: Final = {
 }
 """The modes in words."""
 
+OUTCOME_NAMES: Final = {"allow": "runs without a question", "ask": "asks", "deny": "is refused"}
+"""The outcomes of a :class:`Verdict` in words."""
+
 
 class Verdict(Value, kw_only=True):
     """The decision about one action.

@@ -24,6 +24,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar.workspace.contract import Dispose, WatchStatus
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules
 from sidecar.workspace.paths import is_inside
@@ -182,8 +183,7 @@ class DiskWatch:
             return
         tree.stop.set()
         tree.wake.set()
-        self._ending.add(tree.task)
-        tree.task.add_done_callback(self._ending.discard)
+        keep_until_done(tree.task, self._ending)
         tree.task = None
         tree.is_active, tree.note = False, None
 

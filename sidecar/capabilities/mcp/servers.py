@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from sidecar._internal.async_cancel import cancel_future, comes_from_within, unless_cancelled
+from sidecar._internal.async_cancel import cancel_future, comes_from_within, keep_until_done, unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import install_command
@@ -96,9 +96,7 @@ class SessionToolServers:
             for server in wanted
         )
         for left in leaving.union(running.values()):
-            task = asyncio.ensure_future(left.aclose())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            keep_until_done(asyncio.ensure_future(left.aclose()), self._leaving)
         self._wait_until_s = asyncio.get_running_loop().time() + self._timeouts.prompt_s
         self._publish_tools()
 

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
@@ -217,9 +218,7 @@ class Talk:
                 self.screen.problem(format_error(error))
             self.app.redraw()
 
-        task = asyncio.ensure_future(report_errors())
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        keep_until_done(asyncio.ensure_future(report_errors()), self._running)
 
     async def _go_to(self, session: Session, *, shows_past: bool = True) -> None:
         """Make *session* the one that the user talks to, and show the end of its past."""

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from sidecar._internal.errors import log_fault
+from sidecar._internal.errors import call_all
 from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.events import (
     CommandsChanged,
@@ -139,12 +139,7 @@ class EventLog:
             self._running, self._running_from = turn_id, self.seq
         if len(self._payloads) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
-        for follower in tuple(self._followers):
-            try:
-                follower(self)
-            except Exception as error:
-                # A session never depends on its readers: the event is in the log, and the turn goes on.
-                log_fault("a reader of an event log", error)
+        call_all(self._followers, "a reader of an event log", self)
         return event
 
     def after(self, seq: int, limit: int = 256) -> tuple[Event, ...]:

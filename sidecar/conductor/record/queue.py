@@ -20,13 +20,13 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from sidecar._internal.errors import bug, log_fault
+from sidecar._internal.errors import bug, call_all, log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
-from sidecar.conductor.records import from_record
+from sidecar.conductor.records import newest_record
 from sidecar.llmgateway.contract import CostBudget, Turn, UserTurn
 from sidecar.permissions.rules import Rule
 
@@ -190,7 +190,7 @@ class JobQueue(Generic[J]):
     async def _work(self) -> None:
         while self._waiting:
             self.current = self._waiting.popleft()
-            self._publish()
+            call_all(self._followers, "a listener of a session's queue")
             try:
                 await self._run(self.current)
             except Exception as error:
@@ -198,15 +198,7 @@ class JobQueue(Generic[J]):
                 bug(f"a job raised {type(error).__name__}")
             finally:
                 self.current = None
-            self._publish()
-
-    def _publish(self) -> None:
-        for follower in self._followers:
-            try:
-                follower()
-            except Exception as error:
-                # The jobs do not depend on who is notified of them.
-                log_fault("a listener of a session's queue", error)
+            call_all(self._followers, "a listener of a session's queue")
 
 
 class StoredPrompt(msgspec.Struct, frozen=True):
@@ -292,10 +284,7 @@ class PromptQueue:
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> Sequence[StoredPrompt]:
         """Return the prompts of the newest ``queue`` record among *records*."""
-        newest: Mapping[str, Any] = next(
-            (record for record in reversed(records) if record.get("type") == "queue"), {}
-        )
-        found = from_record(_Record, newest)
+        found = newest_record(_Record, "queue", records)
         self._stored = () if found is None else found.items
         return self._stored
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import field
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.errors import log_fault
+from sidecar._internal.errors import call_all
 from sidecar._internal.values import Value
 from sidecar.conductor.content import prompt_title
 from sidecar.conductor.contract import ContextUsage, TurnEnd, WaitingFor, WorkState
@@ -152,11 +152,7 @@ class SessionWork:
         self._publish()
 
     def _publish(self, question: PendingQuestion | None = None) -> None:
-        for follower in tuple(self._followers):
-            try:
-                follower(question)
-            except Exception as error:
-                log_fault("a follower of a session's work", error)
+        call_all(self._followers, "a follower of a session's work", question)
 
 
 def last_event(end: TurnEnd, head: str | None, usage: ContextUsage) -> Settled | Faulted:

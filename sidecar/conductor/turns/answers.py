@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Elicitation
@@ -38,9 +39,7 @@ class Answers:
                 self._prompts.hold(answer_content(each.question, each.answer))
                 self._questions.forget(each.question.elicitation_id)
             else:
-                task = asyncio.create_task(self.wait_for(each))
-                self._waiting.add(task)
-                task.add_done_callback(self._waiting.discard)
+                keep_until_done(asyncio.create_task(self.wait_for(each)), self._waiting)
         await self._store()
 
     async def wait_for(self, restored: StoredQuestion) -> None:

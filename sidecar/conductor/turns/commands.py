@@ -16,6 +16,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import COMMANDS, GROUPS, SHELL, SlashCommand
 from sidecar.conductor.contract import (
+    PART_NAMES,
     Compaction,
     Loss,
     Plan,
@@ -77,19 +78,6 @@ _COUNTS: Final = {
     "output": "written",
 }
 _PER_DAY: Final = "/budget 5usd per day one for all sessions of a day, and /budget none ends them"
-
-_PARTS: Final = {
-    "system": "system prompt",
-    "tool_defs": "tools",
-    "user": "your prompts",
-    "assistant": "answers",
-    "thinking": "thinking",
-    "tool_results": "tool results",
-    "images": "images",
-    "summary": "summaries",
-    "files": "restored files",
-    "rules": "the user's rules",
-}
 
 
 class Commands:
@@ -262,7 +250,7 @@ class Commands:
         if usage.limit_why:
             lines.append(f"{self._record.info.engine} compacts at {usage.limit:,} tokens: {usage.limit_why}.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
-        lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
+        lines += [f"- {PART_NAMES[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         if brief := self._record.info.brief:
             n_tokens, shown = text_tokens(brief), one_line(brief, _BRIEF_CHARS)
             lines.append(f"- the brief of the client: {n_tokens:,} tokens in the system prompt: {shown}")
@@ -467,9 +455,14 @@ def describe_command(command: CommandInfo) -> str:
     return f"- `{sign}{' '.join(filter(None, (command.name, command.hint)))}`: {command.description}"
 
 
+def format_time(at_ms: int) -> str:
+    """Return a time in the zone of the daemon."""
+    return datetime.fromtimestamp(at_ms / 1000).strftime("%Y-%m-%d %H:%M")
+
+
 def describe_session(session: SessionSummary) -> str:
     """Return the line of ``/resume`` about *session*."""
-    when = datetime.fromtimestamp(session.updated_at / 1000).strftime("%Y-%m-%d %H:%M")
+    when = format_time(session.updated_at)
     title = session.title or "(untitled)"
     return f"- {session.sid[:_SHOWN_ID]}, {when}: {title}, {session.messages} messages"
 
@@ -535,7 +528,7 @@ def describe_checkpoints(checkpoints: Sequence[FileCheckpoint]) -> str:
         names = ", ".join(map(name_with_old, each.files[:5]))
         more = f" and {len(each.files) - 5} more" if len(each.files) > 5 else ""
         what = "before a turn changed" if each.cause == "turn" else "before a restore changed"
-        when = datetime.fromtimestamp(each.at / 1000).strftime("%Y-%m-%d %H:%M")
+        when = format_time(each.at)
         lines.append(f"- {each.checkpoint_id}, {when}: {what} {names}{more}")
     return "\n".join(
         (*lines, "\n/checkpoint restore ID takes files back to one; /checkpoint diff ID shows it.")

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.contract import AskUser, PermissionQuestion, Tool
@@ -223,9 +224,7 @@ class SessionExtensions:
             question.refuse(verdict.refusal)
 
     def _start(self, work: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        keep_until_done(asyncio.ensure_future(work), self._running)
 
     async def aclose(self) -> None:
         """End the hooks that run, after a moment for the ones of a turn that has just settled."""

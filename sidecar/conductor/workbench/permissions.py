@@ -34,7 +34,7 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.workbench.questions import Poll, QuestionBoard
 from sidecar.llmgateway.user_rules import UserRules
-from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
+from sidecar.permissions.policy import OUTCOME_NAMES, PERMISSION_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED
 from sidecar.permissions.rules import Rule
 from sidecar.permissions.table import entries
@@ -153,7 +153,6 @@ def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:
 
 
 _EFFECTS: Final[Mapping[str, PermissionEffect]] = {"allowAll": "allow", "plan": "deny"}
-_OUTCOMES: Final = {"allow": "runs without a question", "ask": "asks", "deny": "is refused"}
 _USAGE: Final = "/permissions [mode], rules, test ACTION, allow RULE, deny RULE, or remove RULE"
 
 
@@ -232,7 +231,7 @@ class PermissionRules:
             path, line = {"path": rule.removeprefix("edit:").strip()}, {"command": rule}
             verdict = await (self.test("edit", path) if is_edit else self.test("bash", line))
             always = f'\n"Always" would allow {verdict.always}.' if verdict.always else ""
-            return f"{rule}: {_OUTCOMES[verdict.outcome]}, because {verdict.reason}.{always}"
+            return f"{rule}: {OUTCOME_NAMES[verdict.outcome]}, because {verdict.reason}.{always}"
         if word == "remove":
             await asyncio.to_thread(self._policy.read_again)
             is_denied = rule in [each.text for each in self._policy.rules.deny]

@@ -38,7 +38,7 @@ from sidecar.conductor.contract import Elicitation, ElicitationAnswer, Permissio
 from sidecar.conductor.events import QuestionResolved
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.work import SessionWork
-from sidecar.conductor.records import from_record
+from sidecar.conductor.records import newest_record
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.text.forms import describe_form, fit_content
 from sidecar.text.visible import make_visible
@@ -223,10 +223,7 @@ class Questions:
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take in the newest record of *records*, for the loaded conversation."""
-        newest: Mapping[str, Any] = next(
-            (record for record in reversed(records) if record.get("type") == _TYPE), {}
-        )
-        found = from_record(_Record, newest)
+        found = newest_record(_Record, _TYPE, records)
         if found is None or not found.items:
             return
         self._stored = found.items

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.rooms.events import RoomEvent, query_text
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
@@ -235,9 +236,7 @@ class SessionsIndex:
                 # The next start indexes the rest: nothing was recorded as done.
                 self._on_error(error)
 
-        task = asyncio.create_task(contain_errors())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        keep_until_done(asyncio.create_task(contain_errors()), self._tasks)
 
     def _write_record(self, indexed_at: Mapping[str, int]) -> None:
         if self._record is not None:

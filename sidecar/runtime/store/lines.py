@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from sidecar._internal.async_cancel import wait_shielded
+from sidecar._internal.async_cancel import keep_until_done, wait_shielded
 from sidecar._internal.errors import LeaseLostError
 from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar._internal.values import Value
@@ -273,10 +273,7 @@ class LineWriter:
             LeaseLostError: another daemon has taken the session over; nothing is written any more.
         """
         self.waiting.extend(lines)
-        write = asyncio.ensure_future(self._drain())
-        self._writes.add(write)
-        write.add_done_callback(self._writes.discard)
-        await wait_shielded(write)
+        await wait_shielded(keep_until_done(asyncio.ensure_future(self._drain()), self._writes))
 
     async def settle(self) -> None:
         """Wait for the running writes, then write the lines that still wait. Raises as :meth:`write`."""

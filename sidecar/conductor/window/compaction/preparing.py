@@ -17,6 +17,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
@@ -79,9 +80,8 @@ class SummaryPreparer:
         self._was_near = is_near
         if prepares and self._base is None:
             self._base, self._cancel = self._history.current, CancelToken()
-            task = asyncio.create_task(self.prepare(request, self._base, self._cancel))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            preparing = self.prepare(request, self._base, self._cancel)
+            keep_until_done(asyncio.create_task(preparing), self._tasks)
 
     def cancel(self) -> None:
         """Stop preparing, and discard the summary. A limit that is near after that is announced anew."""
