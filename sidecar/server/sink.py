@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import (
     Elicitation,
@@ -41,9 +42,9 @@ from sidecar.server.views import (
     Spawn,
     StaleDiagnostics,
 )
-from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
+from sidecar.service.contract import Answer, Backend, ProgressSink
 from sidecar.service.frontend import ask_form, ask_permission, id_of_selection, read_form_answer
-from sidecar.service.service import event_bodies
+from sidecar.service.service import Connection, event_bodies
 from sidecar.text.forms import buttons_of, describe_form
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
@@ -88,9 +89,7 @@ class ProgressBoard:
         """Add *progress*; where the token is ours, ask the client to accept it first."""
         self._open[progress.token] = progress
         if not progress.is_announced:
-            task = asyncio.ensure_future(self.create(progress))
-            self._creating.add(task)
-            task.add_done_callback(self._creating.discard)
+            keep_until_done(asyncio.ensure_future(self.create(progress)), self._creating)
 
     def send(self, token: Token, value: dict[str, Any]) -> None:
         """Send one step of a progress."""
@@ -197,7 +196,7 @@ class LspClient:
         self._views = SessionViews()
         self._sink = LspSink(peer, profile, self.progress, self._views)
         self._service = backend.service
-        self._port: ConnectionPort | None = None
+        self._port: Connection | None = None
         refresh = RefreshRequester(peer, "workspace/codeLens/refresh", spawn)
         self.lenses = ContextLenses(self._views, self._request, refresh if profile.refreshes_lenses else None)
         content = RefreshRequester(peer, "workspace/textDocumentContent/refresh", spawn)
@@ -209,7 +208,7 @@ class LspClient:
         if profile.shows_documents:
             self._views.add(self.conversations)
 
-    def connect(self) -> ConnectionPort:
+    def connect(self) -> Connection:
         """Return the client's connection to the service, and make it the first time.
 
         Called when the client is ready or requests something: before that it must be sent nothing.

@@ -1,11 +1,11 @@
-"""The seam between a front end and the service: the protocols of both sides, and nothing else.
+"""The seam between a front end and the service: the client as the service sees it, and shared values.
 
 A front end turns bytes into calls and events into bytes. It never decides the meaning of a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
@@ -13,7 +13,6 @@ import msgspec
 from sidecar._internal.values import Value
 
 if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
-    from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import (
         Elicitation,
         ElicitationAnswer,
@@ -22,8 +21,8 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
     )
     from sidecar.conductor.events import Event
     from sidecar.conductor.record.log import EventLog
-    from sidecar.service.service import Connection
-    from sidecar.workspace.contract import PositionEncoding, WorkspacePort
+    from sidecar.service.service import Connection, Service
+    from sidecar.workspace.contract import WorkspacePort
 
 
 class Answer(Value):
@@ -132,76 +131,10 @@ class ClientSink(Protocol):
         ...
 
 
-class ConnectionPort(Protocol):
-    """One connection of the service, as its front end sees it."""
-
-    @property
-    def client_id(self) -> str:
-        """A name of the connection, unique in this process."""
-        ...
-
-    def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
-        """Answer one request; *params* is the JSON value as it came, None when absent.
-
-        Raises SidecarError, now or when awaited: ``methodNotFound`` and ``invalidParams`` included.
-        Cancelling the awaitable cancels the request and nothing else.
-        """
-        ...
-
-    def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
-        """Take in ``sidecar/editor/context``; *encoding* is the unit of characters of the client's positions.
-
-        Raises SidecarError ``invalidParams`` for a report of another shape.
-        """
-        ...
-
-    def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
-        """Let sessions ask the client for diagnostics: *pull* takes a URI and returns JSON, None for none."""
-        ...
-
-    def lend_queries(
-        self, kinds: Collection[str], ask: Callable[[Any], Awaitable[Any]], encoding: PositionEncoding
-    ) -> None:
-        """Let sessions ask the language servers of the client.
-
-        Args:
-            kinds: the kinds of questions that it answers.
-            ask: takes the params of ``sidecar/editor/query`` and returns its result, both JSON. Raises
-                SidecarError when the client refuses or is gone.
-            encoding: the unit of characters of the client's positions.
-        """
-        ...
-
-    def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:
-        """Let session *sid* run its commands in the client's terminal; call the result to end that."""
-        ...
-
-    def close(self) -> None:
-        """Remove the client: its open permission questions count as rejected, its subscriptions end."""
-        ...
-
-
-class ServicePort(Protocol):
-    """The service behind every front end."""
-
-    @property
-    def is_working(self) -> bool:
-        """Whether a turn or a compaction is under way."""
-        ...
-
-    def connect(self, sink: ClientSink) -> ConnectionPort:
-        """Add one client."""
-        ...
-
-    async def aclose(self) -> None:
-        """Cancel turns, settle, store, end children. Idempotent; the caller limits how long it waits."""
-        ...
-
-
 class Backend(Value):
     """The service and the workspace that answer the clients of a front end."""
 
-    service: ServicePort
+    service: Service
     workspace: WorkspacePort
 
 

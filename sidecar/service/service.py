@@ -140,7 +140,7 @@ class Service:
         return any(session.is_running for session in self.hub.sessions)
 
     async def aclose(self) -> None:
-        """Cancel turns, settle, store, end children."""
+        """Cancel turns, settle, store, end children. Idempotent; the caller limits how long it waits."""
         await self.hub.aclose()
         await self.stats.aclose()
         await self.tracer.aclose()
@@ -169,7 +169,11 @@ class Connection:
         self._watches: dict[str, Dispose] = {}
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
-        """Answer one request; see :class:`~sidecar.service.contract.ConnectionPort`."""
+        """Answer one request; *params* is the JSON value as it came, None when absent.
+
+        Raises SidecarError, now or when awaited: ``methodNotFound`` and ``invalidParams`` included.
+        Cancelling the awaitable cancels the request and nothing else.
+        """
         if not self.service.tracer.is_on:
             return self._answer(method, params)
         return self.sink.trace_call(method, params, lambda: self._answer(method, params))
@@ -180,11 +184,14 @@ class Connection:
         return self.hub.audience.editors.state_of(self.client_id)
 
     def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
-        """Take in a report of the client's editor. Raises InvalidInput."""
+        """Take in ``sidecar/editor/context``; *encoding* is the unit of characters of the client's positions.
+
+        Raises InvalidInput for a report of another shape.
+        """
         self.hub.audience.editors.report(self.client_id, read_report(params, encoding))
 
     def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
-        """Let sessions ask the client for the diagnostics of a file; see ``ConnectionPort``."""
+        """Let sessions ask the client for diagnostics: *pull* takes a URI and returns JSON, None for none."""
 
         async def report(uri: str) -> EditorReport | None:
             items = await pull(uri)
@@ -200,7 +207,14 @@ class Connection:
     def lend_queries(
         self, kinds: Collection[str], ask: Callable[[Any], Awaitable[Any]], encoding: PositionEncoding
     ) -> None:
-        """Let sessions ask the language servers of the client; see ``ConnectionPort``."""
+        """Let sessions ask the language servers of the client.
+
+        Args:
+            kinds: the kinds of questions that it answers.
+            ask: takes the params of ``sidecar/editor/query`` and returns its result, both JSON. Raises
+                SidecarError when the client refuses or is gone.
+            encoding: the unit of characters of the client's positions.
+        """
 
         async def answer(query: EditorQuery) -> EditorAnswer:
             position = (
@@ -218,7 +232,7 @@ class Connection:
         editor.kinds, editor.query = frozenset(kinds), answer
 
     def close(self) -> None:
-        """Remove the client, which is gone."""
+        """Remove the client: its open permission questions count as rejected, its subscriptions end."""
         self._has_left.set()
         for watch_id in tuple(self._watches):
             self.unwatch(watch_id)
@@ -281,7 +295,7 @@ class Connection:
         self._watches.pop(watch_id)()
 
     def lend_terminal(self, sid: str, run: RunInTerminal) -> Dispose:
-        """Let session *sid* run its commands in this client's terminal."""
+        """Let session *sid* run its commands in this client's terminal; call the result to end that."""
         return self.hub.terminals.lend(sid, run)
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:

@@ -12,7 +12,6 @@ from fake_service import FakeService
 from fake_workspace import FakeWorkspace
 from memory_stream import MemoryClient
 from sidecar.server.connection import LspOptions, serve_lsp
-from sidecar.service.contract import Backend
 from sidecar.transport.lifetime import Lifetime
 
 
@@ -39,7 +38,7 @@ class SupervisedConnection:
         self.client = MemoryClient()
         self.service = service
         self.lifetime = Lifetime(grace_s)
-        options = LspOptions(info=FAKE_INFO, open_backend=lambda _options: Backend(service, FakeWorkspace()))
+        options = LspOptions(info=FAKE_INFO, open_backend=lambda _options: service.behind(FakeWorkspace()))
         self.code = asyncio.ensure_future(serve_lsp(self.client.stream, options, self.lifetime))
 
     async def initialize(self, **params: Any) -> None:

@@ -16,7 +16,6 @@ from fake_editor import FAKE_INFO  # noqa: E402
 from fake_service import FakeService  # noqa: E402
 from fake_workspace import FakeWorkspace  # noqa: E402
 from sidecar.server import LspOptions, serve_lsp  # noqa: E402
-from sidecar.service.contract import Backend  # noqa: E402
 from sidecar.transport.lifetime import Lifetime, run  # noqa: E402
 from sidecar.transport.streams import open_stdio  # noqa: E402
 
@@ -27,7 +26,7 @@ async def main(lifetime: Lifetime) -> int:
     if len(sys.argv) > 1:
         lifetime.watch_process(int(sys.argv[1]))
     stream = await open_stdio(FDS)
-    backend = Backend(FakeService(), FakeWorkspace())
+    backend = FakeService().behind(FakeWorkspace())
     return await serve_lsp(
         stream, LspOptions(info=FAKE_INFO, open_backend=lambda _options: backend), lifetime
     )

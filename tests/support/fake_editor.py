@@ -76,4 +76,4 @@ class FakeEditor(MemoryClient):
 
     def _open(self, options: Mapping[str, Any]) -> Backend:
         self.on_open(options)
-        return Backend(self.service, self.workspace)
+        return self.service.behind(self.workspace)

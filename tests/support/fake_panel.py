@@ -14,7 +14,8 @@ from memory_stream import MemoryClient
 from sidecar.acp.connection import AcpConnection, AcpOptions
 from sidecar.acp.handshake import AgentInfo
 from sidecar.protocol.handshake import ServerInfo
-from sidecar.service.contract import Backend, ServicePort
+from sidecar.service.contract import Backend
+from sidecar.service.service import Service
 from sidecar.transport.peer import Limits
 from sidecar.workspace.contract import WorkspacePort
 
@@ -42,7 +43,7 @@ class FakePanel(MemoryClient):
     def __init__(
         self,
         *,
-        service: ServicePort | None = None,
+        service: Service | FakeService | None = None,
         workspace: WorkspacePort | None = None,
         limits: Limits | None = None,
         agent: AgentInfo = FAKE_AGENT,
@@ -88,4 +89,6 @@ class FakePanel(MemoryClient):
 
     def _open(self, options: Mapping[str, Any]) -> Backend:
         self.on_open(options)
+        if isinstance(self.service, FakeService):
+            return self.service.behind(self.workspace)
         return Backend(self.service, self.workspace)

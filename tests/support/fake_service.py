@@ -1,4 +1,4 @@
-"""A service without sessions, for tests of the front ends above ``ServicePort``.
+"""A service without sessions, for tests of the front ends above it.
 
 Each method of :data:`BEHAVIOURS` does one thing that a face must cope with: answer now or later, wait until
 it is released or cancelled, fail, ask, report, and fill an event log.
@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
@@ -25,7 +25,9 @@ from sidecar.conductor.events import TextDelta, ToolProgress
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import MethodNotFound
-from sidecar.service.contract import Answer, ClientSink
+from sidecar.service.contract import Answer, Backend, ClientSink
+from sidecar.service.service import Service
+from sidecar.workspace.contract import WorkspacePort
 
 __all__ = ["FakeConnection", "FakeService"]
 
@@ -58,6 +60,10 @@ class FakeService:
         """Release the requests that wait."""
         self.n_closed += 1
         self.released.set()
+
+    def behind(self, workspace: WorkspacePort) -> Backend:
+        """Return the backend of this and *workspace*: front ends call no more of a service than is here."""
+        return Backend(cast(Service, self), workspace)
 
     def new_log(self) -> EventLog:
         """Return the log of a new session."""
