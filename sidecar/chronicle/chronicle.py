@@ -40,9 +40,9 @@ from functools import partial
 from math import log2
 from typing import Final, Literal, TypeAlias
 
+from sidecar._internal.secrets import mask_text
 from sidecar._internal.values import Value, replace
 from sidecar.chronicle.index import Facts
-from sidecar.chronicle.masking import mask_text
 from sidecar.chronicle.ranking import LEVELS, ONE, RankedEntry, rank_entry
 from sidecar.conversation import Entry, EntryKind, History
 

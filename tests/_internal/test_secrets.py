@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar._internal import secrets
-from sidecar._internal.secrets import MASK, mask_secrets
+from sidecar._internal.secrets import MASK, mask_secrets, mask_text
 
 KEY = "abcDEF0123456789_-abcDEF0123456789"
 
@@ -58,6 +58,39 @@ def test_a_secret_is_masked(text: str, masked: str) -> None:
 )
 def test_other_text_stays(text: str) -> None:
     check(text, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DEPLOY_ID=[q7Zt0Lm4XbV9sK2dPw8R]",
+        "curl -H 'X-Auth: [mF3kQ8zT1vB6nW0xR5yC2jH9]' https://a.example",
+        "postgres://app:[hunter2]@db/main",
+        "Authorization: Bearer [abcdefghijklmnop]",
+        "password = [correct-horse-battery]",
+        "[AKIAIOSFODNN7EXAMPLE]",
+    ],
+)
+def test_a_chronicle_masks_a_secret_and_not_its_name(text: str) -> None:
+    before, _, rest = text.partition("[")
+    secret, _, after = rest.partition("]")
+    assert mask_text(f"{before}{secret}{after}") == f"{before}[secret]{after}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "id 550e8400-e29b-41d4-a716-446655440000",
+        "class AbstractSingletonProxyFactoryBeanV2",
+        "src/very/long/path/to/some/Module2/TestFile3.spec.ts:42",
+        "getParserFactoryForVersion2AndConfig3",
+        "THIS_IS_A_CONSTANT_NAME_WITH_42_IN_IT",
+        "version 1.22.333-rc4+build5678901234",
+    ],
+)
+def test_names_and_hashes_stay_in_a_chronicle(text: str) -> None:
+    assert mask_text(text) == text
 
 
 @given(st.text(), st.sampled_from([f"sk-{'a' * 20}", f"AIza{'b' * 35}", f"ghp_{'c' * 36}"]))
