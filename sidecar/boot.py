@@ -5,6 +5,7 @@ Nothing runs here, and everything that a client could decide is left to the clie
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
@@ -34,6 +35,7 @@ from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import StoredSessions
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
+from sidecar.llmgateway.gateway import PROVIDERS, offline_provider
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -129,7 +131,7 @@ def build(
     home = home or indusagi_home()
     limit_kept_memory()
     close_state_folders(home)
-    workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
+    workspace, models = Workspace(), models or models_of_user(home)
     stats = ProcessStats(workspace, wall_clock_ms)
     contents = KeptContents(real_path(home))
     place = place_of_sessions(home, models.settings.store)
@@ -175,6 +177,12 @@ def build(
         if models.settings.store_checkpoints:
             place.find_content = contents.find
     return Daemon(service, workspace, models, lifetime)
+
+
+def models_of_user(home: Path) -> ModelRegistry:
+    """Return the models that the settings in *home* name, and the built-in ones."""
+    offline = offline_provider(lambda name: shutil.which(name) is not None)
+    return ModelRegistry(providers={**PROVIDERS, "offline": offline}, setup=ModelSetup.of_user(home))
 
 
 def place_of_sessions(home: Path, address: str | None = None) -> SessionStore | PostgresStore:

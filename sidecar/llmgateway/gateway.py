@@ -71,15 +71,22 @@ def mock_model(conversation: Conversation, options: StreamOptions) -> Channel:
     return channel_of(emissions)
 
 
-def offline_invoker(card: ModelCard) -> Invoke:
-    """Return the invoker of ``offline-1``; the model is imported when the first call needs it."""
-    from sidecar.llmgateway.offline import offline_model
+def offline_provider(is_program: Callable[[str], bool]) -> ProviderFactory:
+    """Return the provider of ``offline-1``; the model is imported when the first call needs it.
 
-    return offline_model()
+    *is_program* says whether a program of that name is installed. Contract: never raises.
+    """
+
+    def invoker(card: ModelCard) -> Invoke:
+        from sidecar.llmgateway.offline import offline_model
+
+        return offline_model(is_program)
+
+    return invoker
 
 
 PROVIDERS: Final[Mapping[str, ProviderFactory]] = MappingProxyType(
-    {"mock": lambda card: mock_model, "offline": offline_invoker}
+    {"mock": lambda card: mock_model, "offline": offline_provider(lambda name: False)}
 )
 """The providers that need neither a key nor a network, by ``ModelCard.provider``."""
 

@@ -85,3 +85,19 @@ def test_intent(prompt: str, intent: Intent) -> None:
 )
 def test_a_hostile_prompt_is_read_in_linear_time(prompt: str) -> None:
     assert isinstance(read_intent(prompt), Intent)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "commands"),
+    [
+        pytest.param("run make", ("make",), id="a program"),
+        pytest.param("please run make all", ("make all",), id="a program and its arguments"),
+        pytest.param("run CC=gcc make", ("CC=gcc make",), id="a variable before it"),
+        pytest.param("run ./bin/x --all", ("./bin/x --all",), id="a path"),
+        pytest.param("run the tests", (), id="words"),
+        pytest.param("run test", (), id="a work of the project that is a program, too"),
+        pytest.param("run frobnicate --now", (), id="no such program"),
+    ],
+)
+def test_a_command_behind_run_is_a_program_that_can_be_run(prompt: str, commands: tuple[str, ...]) -> None:
+    assert read_intent(prompt, {"make", "test"}.__contains__).commands == commands

@@ -6,7 +6,8 @@ Pure text in, a value out. Nothing here knows tools or results, or tries to unde
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from sidecar._internal.values import Value
 
@@ -43,9 +44,19 @@ _RUN: Final = re.compile(r"\brun\s+`([^`]+)`", re.I)
 _RUN_ONLY: Final = re.compile(
     r"\s*(?:please\s+)?run\s+(?P<command>[\w./~][^\n`]*[^\n`?!.\s]|[\w./~]+)\s*", re.I
 )
-_FORM: Final = "a an and any as at by for her his if in it its me my of on or our the them to us with your"
-_FORM_WORDS: Final = frozenset(_FORM.split())
-"""Words that hold a sentence together; a command has none outside of quotes."""
+WORKS: Final[Mapping[str, str]] = {
+    "install": r"install|set.?up|set .{1,12} up|getting started|quick.?start|requirements|dependenc",
+    "test": r"tests?\b|testing|pytest|unittest|check\b",
+    "build": r"build|compil|\bdist\b|bundle|wheel",
+    "run": r"\brun\b(?:(?= (?:it|the|this)\b)|(?! ))|running|start|serve|launch|usage|quick.?start|\bdev\b",
+    "lint": r"lint|format|\bfmt\b|style|type.?check",
+    "release": r"releas|publish|deploy",
+    "contribute": r"contribut|pull request|patch|change looks|develop",
+}
+"""The work of a project, and the words by which questions, headings, targets and scripts name it."""
+
+IsProgram: TypeAlias = Callable[[str], bool]
+"""Whether a program of that name can be run. Contract: never raises."""
 
 _WRITE: Final = re.compile(
     rf"\A\s*(?:please\s+)?write\s+{_PATH}\s*:[ \t]?\n?(?P<text>.*)\Z",
@@ -72,7 +83,7 @@ _CODE_LIKE: Final = re.compile(
     r"|_*[A-Za-z][A-Za-z0-9]*_\w+|_[A-Za-z]\w*"
     r"|[A-Z][a-z0-9]+[A-Z][A-Za-z0-9]*"
     r"|[a-z][a-z0-9]*[A-Z]\w*"
-    r"|[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+)\Z"
+    r"|[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w*)+)\Z"
 )
 _WORD: Final = re.compile(r"[\u3040-\u9fff]{2,}|[^\W\d_]{4,}")
 _PART: Final = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{3,}")
@@ -131,13 +142,13 @@ class Intent(Value, kw_only=True):
         return tuple(dict.fromkeys((*inside, *self.words)))
 
 
-def read_intent(prompt: str) -> Intent:
-    """Return the intent of *prompt*.
+def read_intent(prompt: str, is_program: IsProgram = lambda name: False) -> Intent:
+    """Return the intent of *prompt*; *is_program* tells a command behind "run" from words about one.
 
     >>> read_intent("Why does sidecar/cli.py call parse_args?").paths
     (PathRef(path='sidecar/cli.py', line=None),)
-    >>> read_intent("run `make test` please").commands, read_intent("run touch x").commands
-    (('make test',), ('touch x',))
+    >>> read_intent("run `make test` please").commands, read_intent("run ls x", {"ls"}.__contains__).commands
+    (('make test',), ('ls x',))
     """
     if (write := _WRITE.match(prompt)) is not None:
         return Intent(write=WriteDirective(write["path"], write["text"]))
@@ -148,7 +159,7 @@ def read_intent(prompt: str) -> Intent:
         return Intent(todo=tuple(filter(None, items)))
     if (remember := _REMEMBER.match(prompt)) is not None:
         return Intent(remember=remember["what"].strip())
-    if (line := _RUN_ONLY.fullmatch(prompt)) is not None and is_command(line["command"]):
+    if (line := _RUN_ONLY.fullmatch(prompt)) is not None and is_command(line["command"], is_program):
         return Intent(commands=(line["command"],))
     commands = tuple(dict.fromkeys(command.strip() for command in _RUN.findall(prompt)))
     text = _RUN.sub(" ", prompt)[:_MINED_CHARS]
@@ -168,16 +179,15 @@ def read_intent(prompt: str) -> Intent:
     )
 
 
-def is_command(line: str) -> bool:
-    """Whether *line*, which stands behind "run", is a command and no words about one.
+def is_command(line: str, is_program: IsProgram) -> bool:
+    """Whether *line*, which stands behind "run", begins with a program or its path; "run test" names a work.
 
-    >>> is_command("touch x"), is_command("the tests of the parser"), is_command("tests")
-    (True, False, False)
+    >>> programs = {"make", "test"}
+    >>> [is_command(line, programs.__contains__) for line in ("CC=gcc make", "./a b", "the test", "test")]
+    [True, True, False, False]
     """
-    words = _QUOTED.sub(" ", line).lower().split()
-    if len(words) == 1 and _PLURAL.search(words[0]):
-        return False
-    return bool(words) and not any(word in _FORM_WORDS or word in STOP_WORDS for word in words)
+    program = next((word for word in line.split() if "=" not in word), "")
+    return "/" in program or (line.lower() not in WORKS and is_program(program))
 
 
 def strip_punctuation(token: str) -> str:

@@ -365,7 +365,8 @@ def cite_lines(intent: Intent, lookups: Sequence[Lookup]) -> str:
 def list_entries(lookups: Sequence[Lookup]) -> str:
     """Return the entries of the folders that were listed; empty without any."""
     listing = [each for each in lookups if each.tool in ("ls", "find", "glob") and not each.is_error]
-    entries = [line for lookup in listing for line in lookup.lines]
+    # A search without a result repeats its pattern.
+    entries = [line for lookup in listing for line in lookup.lines if "*" not in line and line != "./"]
     if not entries:
         return ""
     shown = [f"- {as_is(entry)}" for entry in entries[:_MAX_LISTED]]

@@ -39,7 +39,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.offline.intent import read_intent
+from sidecar.llmgateway.offline.intent import IsProgram, read_intent
 from sidecar.llmgateway.offline.lookups import (
     STATEMENT,
     Lookup,
@@ -71,8 +71,8 @@ HOST_MARKS: Final = (
 """The beginnings of texts that a host writes under the user's role."""
 
 
-def offline_model() -> Invoke:
-    """Return the embedded model as an invoker.
+def offline_model(is_program: IsProgram = lambda name: False) -> Invoke:
+    """Return the embedded model as an invoker; without *is_program* it runs commands in backticks only.
 
     It yields some words a delta; ``options.cancel`` ends the stream with an ``aborted`` error emission before
     the next one.
@@ -80,7 +80,7 @@ def offline_model() -> Invoke:
 
     def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
         async def emissions() -> AsyncIterator[Emission]:
-            reaction = cut_to(react(conversation, options), options.max_output_tokens)
+            reaction = cut_to(react(conversation, options, is_program), options.max_output_tokens)
             pieces = _DELTA.findall(reaction.text)
             deltas: list[Emission] = [TextEmission(piece) for piece in pieces]
             for block in reaction.calls:
@@ -116,7 +116,9 @@ class Reaction(Value):
         return (*((TextBlock(self.text),) if self.text else ()), *self.calls)
 
 
-def react(conversation: Conversation, options: StreamOptions) -> Reaction:
+def react(
+    conversation: Conversation, options: StreamOptions, is_program: IsProgram = lambda name: False
+) -> Reaction:
     """Return the reaction to *conversation*: calls or an answer.
 
     >>> from sidecar.llmgateway.contract import ToolDescriptor
@@ -127,7 +129,7 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
     """
     tools = () if options.tool_choice == "none" else conversation.tools or ()
     prompt, since = newest_prompt(conversation.turns)
-    intent = read_intent(prompt)
+    intent = read_intent(prompt, is_program)
     rounds = lookup_rounds(since)
     lookups = [lookup for lookups in rounds for lookup in lookups]
     question = read_question(prompt) if tools and intent.is_open else None

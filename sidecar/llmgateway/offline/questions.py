@@ -3,11 +3,13 @@
 A newcomer asks for the purpose of a project, for the commands to install, test or build it, for the place of
 a name, for its uses, and for the newest changes. The answers stand in files of known names, in definitions,
 and in the history: none has to be understood. So a question is read by its form, its places are looked up in
-two rounds of calls, and the answer is a list of lines, each with its place.
+two rounds of calls, a third where the usual pages say nothing, and the answer is a list of lines, each with
+its place.
 
 * *about*: the title and the first paragraphs of the README, and the description in the manifest.
 * *how*: targets of the Makefile, scripts of the manifest, and the commands below headings of README and
-  CONTRIBUTING, which name the wanted work; else the usual command for such a manifest.
+  CONTRIBUTING, which name the wanted work; else the usual command for such a manifest, else other pages.
+  Pages in a folder of the question ("start the api") are read first.
 * *where*: definitions with all wanted words in their names, in any spelling (*retry policy*: ``RetryPolicy``,
   ``retry_policy`` too), then files with such names, then definitions with some of the words.
 * *uses*: lines with the name that do not define it, tests last, and in how many files they stand.
@@ -25,30 +27,22 @@ from itertools import groupby, islice
 from typing import Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value, replace
-from sidecar.llmgateway.offline.intent import STOP_WORDS, is_code, is_path, strip_punctuation
-from sidecar.llmgateway.offline.lookups import CitedLine, Lookup, OfferedTools, PlannedCall
+from sidecar.llmgateway.offline.intent import STOP_WORDS, WORKS, is_code, is_path, strip_punctuation
+from sidecar.llmgateway.offline.lookups import (
+    CitedLine,
+    Lookup,
+    OfferedTools,
+    PlannedCall,
+    as_is,
+    list_entries,
+)
 
 QuestionKind: TypeAlias = Literal["about", "how", "where", "uses", "changes"]
 
-_VERBS: Final[Mapping[str, str]] = {
-    "install": r"install|set.?up|set .{1,12} up|getting started|quick.?start|requirements|dependenc",
-    "test": r"tests?\b|testing|pytest|unittest|check\b",
-    "build": r"build|compil|\bdist\b|bundle|wheel",
-    "run": r"\brun\b|running|start|serve|launch|usage|quick.?start|\bdev\b",
-    "lint": r"lint|format|\bfmt\b|style|type.?check",
-    "release": r"releas|publish|deploy",
-    "contribute": r"contribut|pull request|patch|change looks|develop",
-}
-"""The work that a newcomer asks for, and the words by which headings, targets and scripts name it."""
-
+_GRADLE: Final = {"test": "./gradlew test", "build": "./gradlew build", "run": "./gradlew run"}
 _MANIFESTS: Final[Mapping[str, Mapping[str, str]]] = {
     "pyproject.toml": {"install": "pip install .", "test": "python -m pytest", "build": "python -m build"},
-    "package.json": {
-        "install": "npm install",
-        "test": "npm test",
-        "build": "npm run build",
-        "run": "npm start",
-    },
+    "package.json": {"install": "npm install"},
     "Cargo.toml": {
         "install": "cargo install --path .",
         "test": "cargo test",
@@ -58,18 +52,22 @@ _MANIFESTS: Final[Mapping[str, Mapping[str, str]]] = {
     "go.mod": {"install": "go install ./...", "test": "go test ./...", "build": "go build ./..."},
     "Gemfile": {"install": "bundle install", "test": "bundle exec rake test"},
     "pom.xml": {"install": "mvn install", "test": "mvn test", "build": "mvn package"},
-    "build.gradle": {"test": "./gradlew test", "build": "./gradlew build", "run": "./gradlew run"},
+    "build.gradle": _GRADLE,
+    "build.gradle.kts": _GRADLE,
+    "Package.swift": {"test": "swift test", "build": "swift build", "run": "swift run"},
+    "mix.exs": {"install": "mix deps.get", "test": "mix test", "build": "mix compile"},
+    "meson.build": {"build": "meson setup build && ninja -C build", "test": "meson test -C build"},
     "CMakeLists.txt": {"build": "cmake -B build && cmake --build build", "test": "ctest --test-dir build"},
     "setup.py": {"install": "pip install .", "test": "python -m pytest"},
     "requirements.txt": {"install": "pip install -r requirements.txt"},
-    "composer.json": {"install": "composer install", "test": "composer test"},
+    "composer.json": {"install": "composer install"},
 }
 """The usual commands for a project with such a manifest, where the project names none itself."""
 
 _MAKEFILES: Final = re.compile(
     r"(?:gnu)?makefile|justfile|taskfile\.ya?ml|tox\.ini|noxfile\.py", re.IGNORECASE
 )
-_README: Final = re.compile(r"readme(?:\.(?:md|rst|txt|adoc))?", re.IGNORECASE)
+_README: Final = re.compile(r"(?:.*/)?readme(?:\.(?:md|rst|txt|adoc|markdown))?", re.IGNORECASE)
 _CONTRIBUTING: Final = re.compile(
     r"(?:.*/)?(?:contributing|install|hacking|development)(?:\.(?:md|rst|txt))?", re.IGNORECASE
 )
@@ -99,12 +97,18 @@ _WHERE: Final = re.compile(
     r"|which (?:file|module|class|function|folder)s?|find|locate|how (?:does|do|is|are))\b(?P<what>.{1,80})",
     re.IGNORECASE,
 )
+_WHAT: Final = re.compile(r"\bwhat (?:does|do|is|are)\b(?P<what>.{1,80})", re.IGNORECASE)
 _HOW: Final = re.compile(r"\b(?:how|command|steps?|instructions?|way to|need to)\b", re.IGNORECASE)
+_ABOUT_WORK: Final = re.compile(
+    rf"\w*(?:{'|'.join((_HOW.pattern, *WORKS.values()))})\w*|\brun\b", re.IGNORECASE
+)
+_HOW_IT_IS: Final = re.compile(r"\bhow (?:does|is|are|many|much|long|often)\b", re.IGNORECASE)
+_TASK: Final = re.compile(rf"\W*(?:please )?(?:{'|'.join(WORKS)})\b", re.IGNORECASE)
 _ASIDES: Final = """
 a add an and are at be by called can class code configured contain contains create deal deals
 declared define defined defines directly do does done file folder for from function handle handled
 handles happen happens how i implement implemented implements in is it its kept live lives located
-made make method module my named need new of on or our project responsible should step stored that
+made make method module my named need new of on or our project responsible set sets should step stored that
 the there this to used we with work works write you
 """
 _ASIDE: Final = frozenset(_ASIDES.split())
@@ -112,19 +116,45 @@ _ASIDE: Final = frozenset(_ASIDES.split())
 _SUFFIX: Final = re.compile(r"(?<=\w{4})(?:ing|ed|es|s)\Z")
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _KEYWORDS: Final = (
-    "def|class|fn|func|function|const|let|var|type|struct|enum|interface|trait|impl|module|macro_rules!"
+    "def|defp|defmodule|class|fn|fun|func|function|const|let|var|val|type|struct|enum|union|interface|trait|impl|module"
+    "|macro_rules!|record|object|protocol|namespace|package|sub"
 )
-_DEFINED: Final = re.compile(rf"\b(?:{_KEYWORDS})\s+(?:\([^)]*\)\s*)?(\w+)")
-_LISTED: Final = re.compile(r"(?:\d+\.|[-*]) ")
-_BADGE: Final = re.compile(r"\A\s*(?:\Z|\[?!\[|<|\[!\[|---|===|\|)")
+_KEYWORD: Final = re.compile(rf"\b({_KEYWORDS})\s+(?:\([^)]*\)\s*)?(\w+)")
+_VISIBILITY: Final = re.compile(r"\bpub\([^)]*\)")
+_OF_KIND: Final = re.compile(r"\s*\*|\s+\w+\s*[;=,)\[(]")
+"""Behind ``struct name``: a variable of that kind, and no definition of it."""
+_MACRO: Final = re.compile(r"#\s*define\s+(\w+)|typedef\b.*?(\w+)(?:\[\w*\])?;\Z")
+_VALUE: Final = re.compile(r"(?:[\w.<>\[\],:*&]+\s+)*(\w+)\s*(?::[^=]+)?=(?![=>])")
+_FUNCTION: Final = re.compile(r"([^()='\"]*?)~?(\w+)\s*\(")
+_STATEMENT: Final = re.compile(
+    r"(?:assert|await|case|catch|defer|delete|elif|else|except|export \{|for|from|go|if|import|new|raise"
+    r"|return|switch|throw|use|using|while|with|yield)\b|[#/*.@\"'`]|[-*] "
+)
+"""A line that uses names, a comment or prose."""
+_LISTED: Final = re.compile(r"(?:\d+[.)]|[-*+]) ")
+_TAG: Final = re.compile(r"</?[A-Za-z!][^>]*>|\[?!\[[^\]]*\]\([^)]*\)(?:\]\([^)]*\))?")
+"""A tag of HTML, or a picture."""
+_RULE: Final = re.compile(r"([=~^\"'`#*+.:_-])\1{2,}")
+_FENCE: Final = re.compile(r"```|~~~")
+_ADOC_FENCE: Final = re.compile(r"(?:-{4,}|\.{4,}|={4,})\Z")
+_HASHED: Final = re.compile(r"(#{1,6}|={1,6})\s+\S")
+_NUMBERED: Final = re.compile(r"\d+(?:\.\d+)*[.)]?\s+\S")
+_EDGE: Final = re.compile(r"\.\. |:[\w-]+:(?: |\Z)|\[[\w, =-]+\]\Z|\|")
+"""Directives and settings of a page, and the rows of a table."""
 _TARGET: Final = re.compile(r"\A([A-Za-z][\w.-]*)\s*(?:[\w-]+=\S*\s*)*:(?!=)")
-_SCRIPT: Final = re.compile(r'\A\s*"([\w:.-]+)"\s*:\s*"(?![\^~<>=\d*])')
-"""A line of scripts in a manifest; one with a version is about a package."""
+_SCRIPT: Final = re.compile(r'"([\w:.-]+)"\s*:\s*"(?![\^~<>=\d*])')
+"""A script in a manifest; one with a version is a package."""
 _DESCRIBES: Final = re.compile(
-    r'\A\s*"?(?:name|description)"?\s*[:=]\s*"|\Amodule\s|\A\s*<(?:name|description)>'
+    r'\A[\s{]*"?(?:name|description|summary)"?\s*[:=]\s*["\']|\Amodule\s|\A\s*<(?:name|description)>'
+    r"|\A(?:project|setup)\b *\(|\A\s*rootProject\.name"
 )
 _NO_CODE: Final = (".md", ".rst", ".txt", ".json", ".toml", ".lock", ".html", "LICENSE")
 _SHOWN: Final = 10
+_BETWEEN: Final = r"(?:_|\W{0,2})"
+"""What may stand between the words of a name."""
+_SEARCHED: Final = 300
+_MOST_LINES: Final = 200
+"""A search shows so many lines and no more."""
 _OF_FILE: Final = 2
 """How many lines of one file are shown where other files have some, too."""
 _GOOD: Final = 2.0
@@ -144,6 +174,8 @@ def read_question(text: str) -> NewcomerQuestion | None:
 
     >>> read_question("How do I run the tests?")
     NewcomerQuestion(kind='how', work='test', words=())
+    >>> read_question("build it") == NewcomerQuestion(kind="how", work="build")
+    True
     >>> read_question("where is the RetryPolicy defined?").words
     ('retry', 'policy')
     """
@@ -152,18 +184,24 @@ def read_question(text: str) -> NewcomerQuestion | None:
         return None
     if (used := _USES.search(line)) and (words := name_words(used["after"]) or name_words(used["before"])):
         return NewcomerQuestion(kind="uses", words=words)
-    if _HOW.search(line):
-        named = [work for work, forms in _VERBS.items() if re.search(forms, line, re.IGNORECASE)]
-        # "Run the tests" is about tests; the other work is named beside it.
-        work = next((each for each in named if each != "run"), next(iter(named), ""))
-        if not re.search(r"\bhow (?:does|is|are|many|much|long|often)\b", line, re.IGNORECASE):
-            rest = () if work else name_words(line)
-            return NewcomerQuestion(kind="how", work=work, words=rest) if work or rest else None
+    forms = {work: re.compile(form, re.IGNORECASE) for work, form in WORKS.items()}
+    others = name_words(_ABOUT_WORK.sub(" ", line))
+    named = [work for work, form in forms.items() if form.search(line)]
+    # "Run the tests" is about tests; the other work is named beside it.
+    work = next((each for each in named if each != "run"), next(iter(named), ""))
+    if _HOW.search(line) and not _HOW_IT_IS.search(line) and (work or others):
+        return NewcomerQuestion(kind="how", work=work, words=others)
+    if work and not others and _TASK.match(line):
+        return NewcomerQuestion(kind="how", work=work)
     if (asked := _WHERE.search(line)) and (words := name_words(asked["what"])):
         return NewcomerQuestion(kind="where", words=words)
     if _CHANGES.search(line):
         return NewcomerQuestion(kind="changes")
-    return NewcomerQuestion(kind="about") if _ABOUT.search(line) else None
+    if _ABOUT.search(line):
+        return NewcomerQuestion(kind="about")
+    if (asked := _WHAT.search(line)) and (words := name_words(asked["what"])):
+        return NewcomerQuestion(kind="where", words=words)
+    return None
 
 
 def name_words(text: str) -> tuple[str, ...]:
@@ -200,14 +238,21 @@ def plan_question(
         if question.kind == "changes":
             yield from tools.calls("bash", command=_LOG)
         yield from tools.calls("ls", path=".")
+        if question.kind != "changes":
+            yield from tools.calls("find", name="README*")
         if question.kind == "how":
             yield from tools.calls("find", name="CONTRIBUTING*")
     elif len(rounds) == 1:
         # A listing has sizes behind the names.
         lines = (line for each in known if each.tool in ("ls", "find") for line in each.lines)
         names = [line.partition(" (")[0] for line in lines]
-        for wanted in wanted_files(question.kind, names):
+        for wanted in wanted_files(question, names):
             yield from tools.calls("read", path=wanted)
+    elif question.kind == "how" and tools.takes("grep", "pattern", "glob", "ignore_case"):
+        work = question.work or " ".join(question.words)
+        if not find_commands([*lines_of(known)], work):
+            forms = WORKS.get(work, "|".join(work.split()))
+            yield from tools.calls("grep", pattern=forms, glob="*.{md,rst,adoc}", ignore_case=True)
 
 
 def plan_search(
@@ -216,10 +261,11 @@ def plan_search(
     """Yield searches for the name, and for definitions with one of its words where none has all of them."""
     forms = [f"(?:{word}|{word.capitalize()}|{word.upper()})" for word in question.words]
     is_use = question.kind == "uses"
-    whole = rf"\b{'[_-]?'.join(forms)}\b" if is_use else "[ _.-]?".join(forms)
+    whole = rf"\b{_BETWEEN.join(forms)}\b" if is_use else "[ _.:-]{0,2}".join(forms)
     if not known:
         if question.kind == "where":
-            yield from tools.calls("grep", pattern=f"(?:{_KEYWORDS}) \\w*?{whole}")
+            yield from tools.calls("grep", pattern=rf"\b(?:{_KEYWORDS}) \w*?{whole}")
+            yield from tools.calls("grep", pattern=rf"[\w>][ *&:]+{whole}\(|#define {whole}")
             yield from tools.calls("find", name=f"*{'*'.join(question.words)}*")
         yield from tools.calls("grep", pattern=whole)
     elif (
@@ -227,7 +273,7 @@ def plan_search(
         and len(forms) > 1
         and not any(defines(line, question.words) for line in lines_of(known))
     ):
-        yield from tools.calls("grep", pattern=f"(?:{_KEYWORDS}) \\w*?(?:{'|'.join(forms)})")
+        yield from tools.calls("grep", pattern=rf"\b(?:{_KEYWORDS}) \w*?(?:{'|'.join(forms)})")
 
 
 def lines_of(lookups: Sequence[Lookup]) -> Iterator[CitedLine]:
@@ -237,14 +283,41 @@ def lines_of(lookups: Sequence[Lookup]) -> Iterator[CitedLine]:
 
 def defines(line: CitedLine, words: Sequence[str]) -> bool:
     """Whether *line* defines something with all of *words* in its name."""
-    found = _DEFINED.search(line.text)
-    return found is not None and all(word in found[1].lower() for word in words)
+    name = find_defined_name(line)
+    return all(word in name for word in words)
 
 
-def wanted_files(kind: QuestionKind, names: Sequence[str]) -> list[str]:
-    """Return the files among *names* that answer a question of *kind*.
+def find_defined_name(line: CitedLine) -> str:
+    """Return the name that *line* of code defines, in small letters; empty for none.
 
-    >>> wanted_files("about", ["Makefile", "README.md", "src/", "Cargo.toml"])
+    >>> lines = ("static int grow(struct str *s)", "MAX = f(y)", "return grow(s)")
+    >>> [find_defined_name(CitedLine("a.c", 1, text, "grep")) for text in lines]
+    ['grow', 'max', '']
+    """
+    text = _VISIBILITY.sub("", line.text[:_SEARCHED].strip())
+    if line.path.endswith(_NO_CODE):
+        return ""
+    if named := _MACRO.match(text):
+        return (named[1] or named[2]).lower()
+    if _STATEMENT.match(text):
+        return ""
+    head = re.split(r"[(=\"']", text, maxsplit=1)[0]
+    if (found := _KEYWORD.search(text)) and found.start() < len(head):
+        is_variable = found[1] in ("struct", "class", "enum", "union") and _OF_KIND.match(text, found.end())
+        return "" if is_variable else found[2].lower()
+    if (value := _VALUE.match(text)) and not text.endswith(","):
+        return value[1].lower()
+    called = _FUNCTION.match(text)
+    has_body = "{" in text[text.find(")") :]
+    is_function = called and (has_body or (called[1].strip() and text.endswith((")", ",", "("))))
+    return called[2].lower() if called and is_function and "." not in called[1] else ""
+
+
+def wanted_files(question: NewcomerQuestion, names: Sequence[str]) -> list[str]:
+    """Return the files among *names* that answer *question*: in a folder that it names, else the outermost.
+
+    >>> about = NewcomerQuestion(kind="about")
+    >>> wanted_files(about, ["Makefile", "docs/README.md", "README.md", "src/", "Cargo.toml"])
     ['README.md', 'Cargo.toml']
     """
     manifests = [name for name in _MANIFESTS if name in names][:1]
@@ -252,20 +325,31 @@ def wanted_files(kind: QuestionKind, names: Sequence[str]) -> list[str]:
         "about": (_README,),
         "how": (_MAKEFILES, _README, _CONTRIBUTING),
         "changes": (_CHANGELOG,),
-    }[kind]
-    files = [next((name for name in names if form.fullmatch(name)), None) for form in by_form]
-    return [*filter(None, files), *([] if kind == "changes" else manifests)]
+    }[question.kind]
+
+    def far(name: str) -> tuple[bool, int]:
+        folders = name.lower().split("/")[:-1]
+        return not any(word in folders for word in question.words), len(folders)
+
+    files = [
+        next((name for name in sorted(names, key=far) if form.fullmatch(name)), None) for form in by_form
+    ]
+    return [*filter(None, files), *([] if question.kind == "changes" else manifests)]
 
 
 def answer_question(question: NewcomerQuestion, lookups: Sequence[Lookup]) -> str:
-    """Return the lines that answer *question*, each with its place; empty where none were found."""
+    """Return the lines that answer *question*, with their places; empty where another search may do."""
     lines = [*lines_of(lookups)]
     match question.kind:
         case "about":
-            return cite("The project says of itself:", describe(lines))
+            text = cite("The project says of itself:", describe(lines))
+            return text or "\n\n".join(("No README and no manifest says it.", list_entries(lookups)))
         case "how":
             work = question.work or " ".join(question.words)
-            return cite(f"Lines about `{work}`:", find_commands(lines, work))
+            read = ", ".join(dict.fromkeys(f"`{line.path}`" for line in lines))
+            looked = f"I looked in {read}" if read else "no README and no manifest is here"
+            text = cite(f"Lines about `{work}`:", find_commands(lines, work))
+            return text or f"Nothing says how to `{work}`: {looked}."
         case "where":
             files = [
                 path for each in lookups if each.tool == "find" and not each.is_error for path in each.lines
@@ -279,11 +363,74 @@ def answer_question(question: NewcomerQuestion, lookups: Sequence[Lookup]) -> st
             ]
             commits = [line for line in log if re.match(r"[0-9a-f]{7,} \d{4}-", line)]
             shown = (
-                "\n".join(("The newest commits:", "", *(f"- {line}" for line in commits))) if commits else ""
+                "\n".join(("The newest commits:", "", *(f"- {as_is(line)}" for line in commits)))
+                if commits
+                else ""
             )
-            head = [line for line in lines if line.text.strip() and not _BADGE.match(line.text)]
-            newest = [line for line in head if re.match(r"\s*(?:#|[-*] |\d)", line.text)]
-            return "\n\n".join(filter(None, (shown, cite("The changelog begins:", newest[:_SHOWN]))))
+            parts = [(part, line) for part, line in read_pages(lines) if part != "edge"]
+            newest = [line for part, line in parts if part == "heading" or _LISTED.match(line.text.strip())]
+            text = "\n\n".join(filter(None, (shown, cite("The changelog begins:", newest[:_SHOWN]))))
+            return text or "No history of git and no changelog is here."
+
+
+PagePart: TypeAlias = Literal["heading", "prose", "code", "edge"]
+
+
+def read_pages(lines: Iterable[CitedLine]) -> Iterator[tuple[PagePart, CitedLine]]:
+    """Yield the lines of pages that are not blank with their parts; *edge* is not for readers.
+
+    Markdown, reStructuredText, AsciiDoc and plain text are told apart by their forms, and not by their names:
+    a heading is marked in front, or underlined, or numbered between blank lines; code is fenced or indented.
+    """
+    for _, group in groupby(lines, lambda line: line.path):
+        yield from read_page(list(group))
+
+
+def read_page(lines: Sequence[CitedLine]) -> Iterator[tuple[PagePart, CitedLine]]:
+    """Yield the lines of one page as :func:`read_pages` does."""
+    texts = ["", *(line.text.rstrip() for line in lines), ""]
+    is_adoc, is_markdown = (
+        lines[0].path.endswith(".adoc"),
+        lines[0].path.lower().endswith((".md", ".markdown")),
+    )
+    fence, block, is_listed = "", "", False
+    for at, line in enumerate(lines, 1):
+        raw, text = texts[at], texts[at].strip()
+        before, after = texts[at - 1], texts[at + 1]
+        is_indented = raw.startswith(("\t", "    " if is_markdown else "  "))
+        opening = (_ADOC_FENCE if is_adoc else _FENCE).match(text)
+        if fence or opening:
+            if opening and (not fence or text.startswith(fence)):
+                fence = "" if fence else opening[0]
+                yield "edge", line
+            elif text:
+                yield "code", line
+        elif not text:
+            continue
+        elif is_indented and block == "edge":
+            yield "edge", line
+        elif is_indented and not is_listed and (block or not before):
+            block = "code"
+            yield "code", line
+        elif _RULE.fullmatch(text):
+            yield "edge", line
+        elif raw.startswith(".. "):
+            block = "code" if re.match(r"\.\. (?:code|sourcecode|parsed-literal)", raw) else "edge"
+            yield "edge", line
+        elif _EDGE.match(text):
+            yield "edge", line
+        elif (
+            (_HASHED.match(raw) and (is_adoc or raw.startswith("#")))
+            or (after and not is_indented and _RULE.fullmatch(after) and len(after) > 2)
+            or (_NUMBERED.match(raw) and not before and not after and not is_markdown)
+        ):
+            block, is_listed = "", False
+            yield "heading", line
+        else:
+            if not is_indented:
+                block, is_listed = "", _LISTED.match(text) is not None
+            plain = _TAG.sub("", text).strip()
+            yield "prose" if plain else "edge", replace(line, text=plain or text) if plain != text else line
 
 
 def describe(lines: Sequence[CitedLine]) -> list[CitedLine]:
@@ -291,37 +438,31 @@ def describe(lines: Sequence[CitedLine]) -> list[CitedLine]:
     found: list[CitedLine] = []
     for path, group in groupby(lines, lambda line: line.path):
         each = list(group)
-        if not _README.fullmatch(path.rpartition("/")[2]):
+        if not _README.fullmatch(path):
             found += [line for line in each if _DESCRIBES.match(line.text)][:3]
             continue
-        title, *behind = [line for line in each if not _BADGE.match(line.text)] or [each[0]]
-        n_prose = next(
-            (
-                at
-                for at, line in enumerate(behind)
-                if line.text.startswith("#") and any(map(is_prose, behind[:at]))
-            ),
-            len(behind),
-        )
-        found += [title, *filter(is_prose, behind[:n_prose])][:7]
+        shown: list[CitedLine] = []
+        has_prose = False
+        for part, line in read_page(each):
+            if part == "heading" and has_prose:
+                break
+            has_prose = has_prose or (part == "prose" and bool(shown))
+            if part == "prose" or (part == "heading" and not shown):
+                shown.append(line)
+        found += shown[:7]
     return found
-
-
-def is_prose(line: CitedLine) -> bool:
-    """Whether *line* of a page is neither blank, nor a heading, nor the edge of code."""
-    return bool(line.text.strip()) and not line.text.startswith(("#", "```"))
 
 
 def find_commands(lines: Sequence[CitedLine], work: str) -> list[CitedLine]:
     """Return the lines that say how to do *work*, the best ones in their order."""
-    forms = re.compile(rf"\b(?:{_VERBS.get(work, '|'.join(work.split()))})", re.IGNORECASE)
+    forms = re.compile(rf"\b(?:{WORKS.get(work, '|'.join(work.split()))})", re.IGNORECASE)
     scored: list[tuple[float, int, CitedLine]] = []
     for path, group in groupby(lines, lambda line: line.path):
+        each = list(group)
         name = path.rpartition("/")[2]
-        scores = (
-            score_prose if name.endswith((".md", ".rst", ".txt")) or _README.fullmatch(name) else score_recipe
-        )
-        scored += [(score, len(scored), line) for score, line in scores(list(group), forms) if score]
+        is_page = name.endswith((".md", ".rst", ".txt", ".adoc")) or _README.fullmatch(name)
+        scores = score_prose(each, forms) if is_page else score_recipe(each, forms, is_build=work == "build")
+        scored += [(score, len(scored), line) for score, line in scores if score]
     best = sorted(scored, key=lambda each: -each[0])[:_SHOWN]
     if best and best[0][0] >= _GOOD:
         best = [each for each in best if each[0] > 1]
@@ -338,41 +479,69 @@ def find_commands(lines: Sequence[CitedLine], work: str) -> list[CitedLine]:
 
 def score_prose(lines: Sequence[CitedLine], forms: re.Pattern[str]) -> Iterator[tuple[float, CitedLine]]:
     """Yield *lines* of a page with their worth: commands below a heading of *forms* are worth most."""
-    is_code, is_section = False, False
-    for line in lines:
-        text = line.text.strip()
-        if text.startswith(("```", "~~~")):
-            is_code = not is_code
-            continue
-        if not is_code and text.startswith("#"):
-            is_section = forms.search(text) is not None
-            yield (2.5 if is_section else 0), line
-            continue
-        is_command = is_code or text.startswith("$ ")
-        has_form = forms.search(text) is not None
-        if is_command and text:
-            yield (3.0 if has_form else 1.5 if is_section else 0), line
-        elif is_section and _LISTED.match(text):
-            yield _GOOD, line
-        else:
-            yield (1.0 if has_form and is_section else 0.5 if has_form else 0), line
+    section = 0
+    for part, line in read_page(lines):
+        has_form = forms.search(line.text) is not None
+        commands = [each for each in re.findall(r"`+([^`]+)`", line.text) if "/" not in each.split(" ")[0]]
+        match part:
+            case "heading":
+                marks = _HASHED.match(line.text)
+                level = len(marks[1]) if marks else 2
+                section = level if has_form else section if level > section else 0
+                yield (2.5 if has_form else 0), line
+            case "code":
+                is_command = forms.search(line.text.partition(" #")[0]) is not None
+                yield (3.0 if is_command else _GOOD if section or has_form else 0), line
+            case "prose" if any(map(forms.search, commands)):
+                yield 2.5, line
+            case "prose" if section and (commands or _LISTED.match(line.text.strip())):
+                yield _GOOD, line
+            case "prose":
+                yield (
+                    (
+                        _GOOD
+                        if has_form and commands
+                        else 1.0
+                        if has_form and section
+                        else 0.5
+                        if has_form
+                        else 0
+                    ),
+                    line,
+                )
+            case "edge":
+                pass
 
 
-def score_recipe(lines: Sequence[CitedLine], forms: re.Pattern[str]) -> Iterator[tuple[float, CitedLine]]:
-    """Yield *lines* of a Makefile or a manifest with their worth: targets and scripts of *forms*."""
+def score_recipe(
+    lines: Sequence[CitedLine], forms: re.Pattern[str], *, is_build: bool
+) -> Iterator[tuple[float, CitedLine]]:
+    """Yield *lines* of a Makefile or a manifest with their worth: targets and scripts of *forms*.
+
+    A plain ``make`` makes the first target, which mostly builds.
+    """
+    has_first = False
     for line in lines:
-        target = _TARGET.match(line.text) or _SCRIPT.match(line.text)
+        target = _TARGET.match(line.text)
+        names = [target[1]] if target else _SCRIPT.findall(line.text)
+        is_first = target is not None and not has_first and _MAKEFILES.fullmatch(line.path) is not None
+        has_first = has_first or is_first
         is_table = line.text.startswith("[") and forms.search(line.text) is not None
-        yield (3.0 if target and forms.search(target[1]) else 1.0 if is_table else 0), line
+        if any(map(forms.search, names)):
+            yield 3.0, line
+        elif is_build and is_first:
+            yield 1.5, line
+        elif is_table:
+            yield 1.0, line
 
 
 def locate(words: Sequence[str], lines: Iterable[CitedLine], files: Sequence[str]) -> str:
     """Return the lines with most of *words* in name and path, definitions first, and the *files* so named."""
     ranked: dict[tuple[str, int], tuple[float, CitedLine]] = {}
     for line in lines:
-        found = _DEFINED.search(line.text)
-        name = found[1].lower() if found is not None else ""
+        name = find_defined_name(line)
         score = 3.0 * sum(word in name for word in words) + 2 * all(word in name for word in words)
+        score += 2 * (re.sub(r"[\W_]", "", name) == "".join(words))
         score += sum(word in line.text.lower() for word in words)
         score += 1.5 * sum(
             re.search(rf"(?:^|[/_-]){re.escape(word)}", line.path.lower()) is not None for word in words
@@ -385,13 +554,23 @@ def locate(words: Sequence[str], lines: Iterable[CitedLine], files: Sequence[str
         n_of_file[line.path] += 1
         if n_of_file[line.path] <= _OF_FILE:
             best.append(line)
-    named = sorted(filter(is_path, files), key=lambda path: (is_test(path), path.count("/"), path))
-    parts = (
-        cite(f"Found for `{' '.join(words)}`:", best[:_SHOWN]),
-        "\n".join((f"Files with such names, of {len(named)}:", "", *(f"- `{path}:1`" for path in named[:5])))
-        if named
-        else "",
+    whole = "".join(words)
+
+    def is_named_so(path: str) -> bool:
+        stem = path.rstrip("/").rpartition("/")[2].partition(".")[0]
+        return re.sub(r"[\W_]", "", stem).lower() in (whole, f"{whole}s")
+
+    named = sorted(
+        filter(is_path, files),
+        key=lambda path: (not is_named_so(path), is_test(path), path.rstrip("/").count("/"), path),
     )
+    places = (f"- `{path}`" if path.endswith("/") else f"- `{path}:1`" for path in named[:5])
+    parts = [
+        cite(f"Found for `{' '.join(words)}`:", best[:_SHOWN]),
+        "\n".join((f"Files with such names, of {len(named)}:", "", *places)) if named else "",
+    ]
+    if named and is_named_so(named[0]):
+        parts.reverse()
     return "\n\n".join(filter(None, parts))
 
 
@@ -406,8 +585,20 @@ def list_uses(words: Sequence[str], lines: Sequence[CitedLine]) -> str:
         return ""
     paths = sorted(by_file, key=lambda path: (is_test(path), path.endswith(_NO_CODE)))
     n_tests = sum(map(is_test, paths))
-    head = f"`{whole}` stands in {len(uses)} lines of {len(paths)} files, {n_tests} of them tests:"
-    return cite(head, [by_file[path][0] for path in paths[: _SHOWN + 2]])
+    least = "at least " if len(lines) >= _MOST_LINES else ""
+    lines_of_files = f"{plural(len(uses), 'line')} of {plural(len(paths), 'file')}"
+    head = f"`{whole}` stands in {least}{lines_of_files}, {n_tests} of them tests:"
+    return cite(head, [first_use(by_file[path]) for path in paths[: _SHOWN + 2]])
+
+
+def first_use(lines: Sequence[CitedLine]) -> CitedLine:
+    """Return the first of *lines* that does more than import, else the first one."""
+    return next((line for line in lines if not _STATEMENT.match(line.text.strip())), lines[0])
+
+
+def plural(number: int, noun: str) -> str:
+    """Return *number* of *noun* in words."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def is_test(path: str) -> bool:
@@ -421,7 +612,5 @@ def is_test(path: str) -> bool:
 
 def cite(head: str, lines: Sequence[CitedLine]) -> str:
     """Return *lines* with their places below *head*; empty for none."""
-    from sidecar.llmgateway.offline.lookups import as_is
-
     cited = (f"- `{line.path}:{line.line}` {as_is(line.text.strip())}" for line in lines)
     return "\n".join((head, "", *cited)) if lines else ""
