@@ -104,7 +104,8 @@ _OTHER_SIGNS: Final = bytes(set(range(256)) - set(_TELLING_SIGNS))
 _NUMBERING: Final = "0123456789 :|→\t-+"
 _CARETS: Final = frozenset(" \t^~-|")
 _QUESTION: Final = ("?", "？", "؟")
-_SENTENCE_END: Final = re.compile(r"[.!?;][\"')\]`*]*\s+|[。！？؟।]\s*")
+_SENTENCE_END: Final = re.compile(r"[.!?;][\"')\]`*]*\s+|[。！？؟।]\s*|[}\]],\s*")
+"""The end of a sentence, and of an item of JSON."""
 
 
 class RankedEntry(Value):
@@ -253,8 +254,12 @@ def cut_pieces(text: str) -> tuple[list[str], list[int]]:
 def cut_line(line: str) -> Iterator[int]:
     """Yield where to cut a long line: behind a sentence, else behind a comma with its blank or any of these.
 
+    An item of JSON is a sentence too, so that one unlike the others stands out.
+
     >>> list(cut_line(f"It reads config.toml and writes a log. {'Then it goes on, ' * 6}and so on."))
     [39]
+    >>> list(cut_line('[' + '{"name": "a", "id": 1234567}, ' * 4 + '{"name": "b", "id": "x-1"}]'))
+    [61]
     """
     start = 0
     while len(line) - start > MOST_PIECE:

@@ -213,3 +213,10 @@ def test_a_line_without_a_break_is_cut_behind_its_commas() -> None:
     )
     assert all(piece.endswith(",") for piece in pieces[:-1])
     assert max(map(len, pieces)) <= 120
+
+
+def test_an_item_of_json_unlike_the_others_lives_longest() -> None:
+    words = ("lupo", "grogro", "bame", "dice", "jice", "gulu", "fexu", "momo")
+    items = [f'{{"{one}": "{other}", "n": {len(one)}}}' for one in words for other in words]
+    items[-1] = '{"guclaha": "seclaba", "n": 4, "id": "pora_fo"}'
+    assert "pora_fo" in lines_by_life(shown(f"[{', '.join(items)}]"))[0]
