@@ -3,8 +3,8 @@
 A catalogue is a value: cards of the user's configuration make a new one, nothing is registered globally.
 
 Published cards come from the package ``genai-prices``, completed by the table of families; without the
-package from the table alone. The first look-up imports the package, which takes some tenths of a second: the
-event loop looks up in a thread. Nothing here uses the network, and nothing raises.
+package from the table alone. A look-up may import the package, which takes a tenth of a second: the event
+loop looks up in a thread. Nothing here uses the network, and nothing raises.
 
 Output limits, and windows where the published prices have none, come from a small table of families, by the
 beginning of a model's name. Nothing is guessed for a model that is not in it.
@@ -16,13 +16,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
-from sidecar._internal.values import Value
-from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard, PriceTier
+from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
+from sidecar.llmgateway.published import BUNDLED, PublishedModel, PublishedModels
 
 _SEPARATORS: Final = "-.:@"
 _RELEASE: Final = re.compile(
@@ -167,7 +165,6 @@ _FAMILIES: Final = (
 )
 
 
-_TIERED: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
 
@@ -249,14 +246,14 @@ def get_card(model_id: str) -> ModelCard | None:
     return BUILT_IN.get(model_id) or published_card(model_id)
 
 
-def published_card(name: str) -> ModelCard | None:
+def published_card(name: str, published: PublishedModels = BUNDLED) -> ModelCard | None:
     """Return the published card of *name*, ``provider:model`` or a plain id, or None."""
     parts = parse_name(name)
     if parts.provider is not None:
         provider = PROVIDERS_BY_NAME.get(parts.provider)
-        return card_of(name, provider, parts.model) if provider is not None else None
+        return card_of(name, provider, parts.model, published) if provider is not None else None
     # A plain id: the model is served by the company that makes it.
-    found, family = _find(name, None), family_of(name)
+    found, family = published.find(name, None), family_of(name)
     vendor = family.vendor if family is not None and is_of_family(name, family) else None
     serving = found.provider if found is not None else vendor
     by_name = (each for each in PROVIDERS_BY_NAME.values() if serving in (each.published_as, each.id))
@@ -264,18 +261,14 @@ def published_card(name: str) -> ModelCard | None:
     return None if provider is None else _card(name, provider, name, found, family)
 
 
-def published_names(provider: Provider) -> tuple[str, ...]:
+def published_names(provider: Provider, published: PublishedModels = BUNDLED) -> tuple[str, ...]:
     """Return the models of *provider* for long work with tools, newest first; at most a dozen."""
-    try:
-        found = next(each for each in load_published().providers if each.id == provider.published_as)
-        models = sorted(found.models, key=lambda model: version_of(model.id), reverse=True)
-        names = [model.id for model in models if model.context_window or family_of(model.id)]
-        if provider.id == _LOWER_CASE:
-            names = [name.lower() for name in names]
-        retired = {model.id for model in models if model.deprecated}
-    except Exception:
-        # As in a look-up: without the package, or with another version of it, nothing is published.
-        return ()
+    listed = published.models_of(provider.published_as) if provider.published_as else ()
+    models = sorted(listed, key=lambda model: version_of(model.id), reverse=True)
+    names = [model.id for model in models if model.has_window or family_of(model.id)]
+    if provider.id == _LOWER_CASE:
+        names = [name.lower() for name in names]
+    retired = {model.id for model in models if model.is_retired}
     kept: list[str] = []
     n_of_maker: Counter[str] = Counter()
     for name in names:
@@ -309,69 +302,19 @@ def output_limit(window: int) -> int:
     return min(max(1, window // _OUTPUT_SHARE), _MAX_OUTPUT)
 
 
-def card_of(name: str, provider: Provider, model: str) -> ModelCard | None:
+def card_of(
+    name: str, provider: Provider, model: str, published: PublishedModels = BUNDLED
+) -> ModelCard | None:
     """Return the card of *model* as *provider* serves it, under the id *name*, or None."""
-    found = _find(model, provider.published_as) if provider.published_as else None
+    found = published.find(model, provider.published_as) if provider.published_as else None
     family = family_of(model)
     if found is None and (family is None or not is_of_family(model, family)):
         return None
     return _card(name, provider, model, found, family)
 
 
-class _Published(Value):
-    """The package's entry of a model."""
-
-    provider: str
-    display_name: str | None
-    window: int | None
-    cost: CostSheet
-
-
-def load_published() -> Any:
-    """Return the published models, which the first call loads. Raises ImportError without their package."""
-    from genai_prices.data_snapshot import get_snapshot
-
-    return get_snapshot()
-
-
-def _find(model: str, published_as: str | None) -> _Published | None:
-    """Return the entry of *model*, of any provider when *published_as* is None."""
-    try:
-        provider, found = load_published().find_provider_model(model, None, published_as, None)
-        prices = found.get_prices(datetime.now(UTC))
-        starts = {tier.start for name in _TIERED for tier in getattr(getattr(prices, name), "tiers", ())}
-        base = [_price(getattr(prices, name)) for name in _TIERED]
-        requests = _price(getattr(prices, "requests_kcount", None))
-        cost = CostSheet(
-            base[0] or 0.0,
-            base[1] or 0.0,
-            *base[2:],
-            reasoning_per_mtok=_price(getattr(prices, "output_reasoning_mtok", None)),
-            per_request=requests / 1_000 if requests is not None else None,
-            tiers=tuple(tier_of(prices, start) for start in sorted(starts)),
-        )
-    except Exception:
-        # The package is missing, does not know the model, or has changed: in each case nothing is published.
-        return None
-    return _Published(provider.id, found.name, found.context_window, cost)
-
-
-def _price(price: Any, start: int = 0) -> float | None:
-    """Return *price* for a call with more than *start* tokens of input."""
-    at = getattr(price, "base", price)
-    for tier in getattr(price, "tiers", ()):
-        at = tier.price if tier.start <= start else at
-    return float(at) if isinstance(at, Decimal | int | float) else None
-
-
-def tier_of(prices: Any, start: int) -> PriceTier:
-    """Return the *prices* of a model for calls with more than *start* tokens of input."""
-    inward, outward, read, written = (_price(getattr(prices, name), start) for name in _TIERED)
-    return PriceTier(start, inward or 0.0, outward or 0.0, read, written)
-
-
 def _card(
-    name: str, provider: Provider, model: str, found: _Published | None, family: Family | None
+    name: str, provider: Provider, model: str, found: PublishedModel | None, family: Family | None
 ) -> ModelCard | None:
     window = found.window if found is not None else None
     if family is not None:

@@ -42,6 +42,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
 from sidecar.llmgateway.providers import ProviderModels
+from sidecar.llmgateway.published import BUNDLED, PublishedModels
 
 ProviderFactory: TypeAlias = Callable[[ModelCard], Invoke]
 """Makes the invoker of one card. Contract: opens no connection; raises GatewayError when it cannot serve."""
@@ -197,8 +198,10 @@ class Routes:
         settings: ModelSettings | None = None,
         windows: Mapping[Route, int] | None = None,
         capabilities: Mapping[Route, frozenset[str]] | None = None,
+        published: PublishedModels = BUNDLED,
     ) -> None:
         self._settings = settings or ModelSettings()
+        self._published = published
         self._windows = windows if windows is not None else {}
         self._capabilities = capabilities if capabilities is not None else {}
         self.providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
@@ -221,9 +224,9 @@ class Routes:
             model = entry.name or (parts.model if parts.provider == provider.id else name)
             found = Route(name, provider, model)
         elif parts.provider is None and entry.provider is None:
-            published = published_card(name)
-            if published is not None:
-                found = Route(name, self.providers[published.provider], entry.name or published.wire_id)
+            card = published_card(name, self._published)
+            if card is not None:
+                found = Route(name, self.providers[card.provider], entry.name or card.wire_id)
         self._found[name] = found
         return found
 
@@ -242,7 +245,7 @@ class Routes:
         """Return the card of *route*; its server has published *learned*."""
         learned_window, able = learned
         entry = self._settings.facts_about(route.name, route.provider.id, route.model)
-        card = card_of(route.name, route.provider, route.model)
+        card = card_of(route.name, route.provider, route.model, self._published)
         window = entry.context_window or learned_window or (card.context_window if card else 0)
         if not window:
             return None

@@ -48,6 +48,7 @@ from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, Route, Routes
 from sidecar.llmgateway.names import OLLAMA, Provider, extra_of, parse_name
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
+from sidecar.llmgateway.published import BUNDLED, PublishedModels
 from sidecar.llmgateway.scripted import model_from_json
 from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
 
@@ -72,6 +73,7 @@ class ModelSetup(Value, kw_only=True):
     capabilities: dict[Route, frozenset[str]] = field(default_factory=dict)
     confirmed: set[Route] = field(default_factory=set)
     settings: UserSettings | None = None
+    published: PublishedModels = BUNDLED
 
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
@@ -83,6 +85,7 @@ class ModelSetup(Value, kw_only=True):
             base=base,
             upper=from_environment(),
             settings=UserSettings(home),
+            published=PublishedModels(home / "published-models.json"),
         )
 
     @classmethod
@@ -113,7 +116,8 @@ class ModelRegistry:
         self._setup = setup or ModelSetup.bare()
         self._last_resort = default
         self.settings = self._setup.base.under(folder or ModelSettings()).under(self._setup.upper)
-        self._routes = Routes(self.settings, self._setup.windows, self._setup.capabilities)
+        shared = self._setup
+        self._routes = Routes(self.settings, shared.windows, shared.capabilities, shared.published)
         self.survey = Survey()
         self._on_offer: tuple[str, ...] = ()
 
@@ -298,8 +302,14 @@ class ModelRegistry:
     async def ready(self, model_id: str) -> None:
         """Load the cards of all names, and fetch the window of *model_id* from its server. Never raises."""
         used = {model_id, self.settings.summarizer or model_id}
-        await asyncio.to_thread(lambda: [self.card(name) for name in {*used, *self.names()}])
         setup = self._setup
+
+        def load_cards() -> None:
+            for name in {*used, *self.names()}:
+                self.card(name)
+            setup.published.save()
+
+        await asyncio.to_thread(load_cards)
 
         async def learn(name: str) -> None:
             route = self._route(name)
@@ -362,13 +372,16 @@ class ModelRegistry:
         survey = found if asks else replace(found, listed=self.survey.listed)
         self.survey = survey
         # In a thread, because it searches the published models.
-        self._on_offer = await asyncio.to_thread(lambda: tuple(survey.names(providers)))
+        self._on_offer = await asyncio.to_thread(
+            lambda: tuple(survey.names(providers, self._setup.published))
+        )
 
     def load_ahead(self) -> None:
         """Load the packages that :meth:`at` uses, and the modules of the first call if it chooses; blocks."""
-        preferred = load_for_survey(self._routes.providers, self._setup.credentials)
+        setup = self._setup
+        preferred = load_for_survey(self._routes.providers, setup.credentials, setup.published)
         if preferred is not None and self.settings.model is None:
-            self._setup.served.load(preferred)
+            setup.served.load(preferred)
 
     def load_first_call(self) -> None:
         """Load the modules that the first call of the model of the settings needs; blocks.

@@ -23,12 +23,13 @@ from msgspec import field
 from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
 from sidecar._internal.values import Value
-from sidecar.llmgateway.catalog import load_published, published_names
+from sidecar.llmgateway.catalog import published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, extra_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
+from sidecar.llmgateway.published import BUNDLED, PublishedModels
 
 PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -104,11 +105,11 @@ class Survey(Value, kw_only=True):
             return f"there is a key for {provider}; it needs the extra [{extra}]: {install_command(extra)}"
         return None
 
-    def names(self, providers: Providers) -> Iterator[str]:
+    def names(self, providers: Providers, published: PublishedModels = BUNDLED) -> Iterator[str]:
         """Yield the models of all *providers* that can be called, newest first for each of them."""
         for provider in dict.fromkeys((*self.keys, *self.listed)):
             proposed = [PROPOSED[provider]] if provider in PROPOSED else []
-            names = self.listed.get(provider) or (*proposed, *published_names(providers[provider]))
+            names = self.listed.get(provider) or (*proposed, *published_names(providers[provider], published))
             yield from (f"{provider}:{name}" for name in names)
 
 
@@ -158,14 +159,16 @@ async def survey_machine(
     return Survey(keys=keys, listed=listed, missing=missing)
 
 
-def load_for_survey(providers: Providers, credentials: Credentials) -> Provider | None:
-    """Load the packages that a survey will use: the published models for a key at hand, else the keyring.
+def load_for_survey(
+    providers: Providers, credentials: Credentials, published: PublishedModels = BUNDLED
+) -> Provider | None:
+    """Load the packages of a survey: the published models for a key at hand, else the keyring.
 
     Blocks. Returns the provider that the survey will prefer, None without a key at hand.
     """
     at_hand = credentials.without_keyring()
     for name, _source in find_key_sources(providers, at_hand, PROPOSED):
-        load_published()
+        published_names(providers[name], published)
         return providers[name]
     if credentials.has_keyring:
         load_keyring()

@@ -77,15 +77,23 @@ def compare(name: str, bare: Callable[[], Cost], ours: Callable[[], Cost], round
         tell(f"{name}, {kind}: {least:.0f} ms, {ratio:.1f} of a bare start")
 
 
-def test_the_first_session(tmp_path: Path, starts: Starts, times_are_judged: bool) -> None:
-    """A session that is opened at once is not slowed by what is loaded for later ones."""
+@pytest.mark.parametrize("has_key", [False, True], ids=["without a key", "with a key"])
+def test_the_first_session(tmp_path: Path, starts: Starts, times_are_judged: bool, has_key: bool) -> None:
+    """A session that is opened at once is not slowed by what is loaded for later ones.
+
+    With a key the first pair looks its models up, and the others find them in the state directory.
+    """
+    env = {name: value for name, value in starts.env.items() if not name.endswith("_API_KEY")}
+    model = {} if has_key else {"model": "offline-1"}
     asked = frame(1, "initialize", {"processId": None, "rootUri": tmp_path.as_uri(), "capabilities": {}})
     asked += frame(None, "initialized", {})
-    asked += frame(2, "sidecar/session/new", {"cwd": str(tmp_path), "model": "offline-1"})
+    asked += frame(2, "sidecar/session/new", {"cwd": str(tmp_path), **model})
+    if has_key:
+        env["OPENAI_API_KEY"] = "sk-fake"
     compare(
-        "first session",
-        lambda: start(BARE, starts.env, b"", b"ready"),
-        lambda: start(["-P", "-m", "sidecar"], starts.env, asked, b'"id":2,"result"'),
+        f"first session {'with' if has_key else 'without'} a key",
+        lambda: start(BARE, env, b"", b"ready"),
+        lambda: start(["-P", "-m", "sidecar"], env, asked, b'"id":2,"result"'),
         ROUNDS if times_are_judged else 0,
     )
 

@@ -60,7 +60,7 @@ def test_the_keyring_is_loaded_ahead_where_it_will_be_searched(monkeypatch: pyte
     """And it is not searched before a session asks for it, because that may open a dialogue."""
     loaded: list[str] = []
     monkeypatch.setattr(surveying, "load_keyring", lambda: loaded.append("keyring"))
-    monkeypatch.setattr(surveying, "load_published", lambda: loaded.append("published models"))
+    monkeypatch.setattr(surveying, "published_names", lambda *_: loaded.append("published models"))
     assert load_for_survey(PROVIDERS_BY_NAME, Credentials()) is None
     assert loaded == []
     keys = Credentials(keyring=lambda name: pytest.fail("it was searched"))
