@@ -156,12 +156,16 @@ class DiskWatch:
         return WatchStatus("+".join(names) or "none", clients + active, self._n_dropped, notes)
 
     async def close(self) -> None:
-        """Stop watching and wait for every thread to end."""
+        """Stop watching. Each thread ends by itself within a second, and reports nothing more.
+
+        It is not waited for: the end of a daemon, and of each command with one, would take as long.
+        """
         for tree in tuple(self._trees.values()):
             self._stop(tree)
         self._trees.clear()
-        while self._ending:
-            await asyncio.wait(self._ending)
+        for task in self._ending:
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _is_clients(self, tree: _Tree) -> bool:
         return any(is_inside(tree.path, folders) for folders in self._client_folders)

@@ -21,7 +21,8 @@ class ScriptedSource:
         self.failures = list(failures)
         self.starts: list[tuple[str, bool]] = []
         self.emits: dict[str, Callable[[set[str]], None]] = {}
-        self.ended = 0
+        self.may_end, self.has_ended = threading.Event(), threading.Event()
+        self.may_end.set()
 
     def __call__(
         self, root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
@@ -32,7 +33,8 @@ class ScriptedSource:
         self.emits[root] = emit
         emit(set())
         stop.wait()
-        self.ended += 1
+        self.may_end.wait()
+        self.has_ended.set()
 
     def emit_paths(self, root: Path, *names: str) -> None:
         self.emits[str(root)]({str(root / name) for name in names})
@@ -73,8 +75,18 @@ async def test_one_watch_serves_all_who_ask(desk: Desk) -> None:
     assert desk.watch.status() == WatchStatus("watchfiles", (desk.root,), 0)
     second()
     assert desk.watch.status() == WatchStatus("none", (), 0)
+    await asyncio.to_thread(desk.source.has_ended.wait)
+
+
+async def test_closing_does_not_wait_for_a_thread_that_ends_later(desk: Desk) -> None:
+    desk.source.may_end.clear()
+    desk.watch.add(desk.root)
+    await desk.stands()
     await desk.watch.close()
-    assert desk.source.ended == 1
+    assert not desk.source.has_ended.is_set()
+    desk.source.may_end.set()
+    await asyncio.to_thread(desk.source.has_ended.wait)
+    assert desk.reported.empty()
 
 
 async def test_tells_changes_but_not_what_is_ignored_unless_it_was_read(desk: Desk) -> None:
