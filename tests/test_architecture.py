@@ -322,6 +322,11 @@ def test_the_memory_facade_is_empty() -> None:
             id="a command that starts a daemon loads no part of one",
         ),
         pytest.param(
+            "sidecar.commands.run",
+            ("cattrs", "rich", "sidecar.commands.terminal"),
+            id="one prompt starts its daemon before it loads what shows the answer",
+        ),
+        pytest.param(
             "sidecar.commands.doctor",
             ("sidecar.boot", "sidecar.conductor.session"),
             id="nor does the one that looks at the machine",

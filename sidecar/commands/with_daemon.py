@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from sidecar._internal.env import indusagi_home
-from sidecar.commands.terminal import Screen
 from sidecar_client import (
     ConnectionLost,
     ElicitHandler,
@@ -79,9 +78,7 @@ def check_folder(cwd: str | Path) -> bool:
     folder = Path(cwd).expanduser()
     if not os.path.isdir(folder):
         found = "this is not a folder" if os.path.exists(folder) else "this folder does not exist"
-        Screen(sys.stderr).problem(
-            f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here"
-        )
+        report_problem(f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here")
         return False
     return True
 
@@ -131,11 +128,18 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return asyncio.run(run())
     except SidecarClientError as error:
-        Screen(sys.stderr).problem(f"sidecar: {format_error(error)}")
+        report_problem(f"sidecar: {format_error(error)}")
         is_wrong = isinstance(error, SidecarRequestError) and error.kind in _WRONG_ARGUMENTS
         return 2 if is_wrong else 1
     except asyncio.CancelledError:
         return INTERRUPTED
+
+
+def report_problem(text: str) -> None:
+    """Write an error message to standard error."""
+    from sidecar.commands.terminal import Screen  # not above: a daemon is started before a screen is loaded
+
+    Screen(sys.stderr).problem(text)
 
 
 def format_error(error: SidecarClientError) -> str:

@@ -4,6 +4,8 @@ cattrs builds one reader and one writer for each dataclass, once. Three rules ar
 strict: a number is never taken for a string, nor true for 1. Unknown members are ignored, so that a newer
 client can talk to an older daemon. A mistake raises :class:`InvalidInput` with every wrong place, not only
 the first.
+
+cattrs is loaded with the first message that is read or written: a client has started its daemon by then.
 """
 
 from __future__ import annotations
@@ -12,15 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
-
-from cattrs import Converter, transform_error
-from cattrs.cols import is_sequence
-from cattrs.errors import IterableValidationError, IterableValidationNote
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool 
         result: T = reader_of(hashable, is_open=is_open)(value, kind)
         return result
     except Exception as error:
+        from cattrs import transform_error
 
         def explain(error: BaseException, _kind: Any) -> str:
             if isinstance(error, KeyError):
@@ -111,6 +112,9 @@ def writer_of(kind: Any) -> Callable[[Any], Any]:
 
 @cache
 def _converter(*, is_open: bool) -> Converter:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
     converter = Converter(detailed_validation=True, forbid_extra_keys=False)
 
     def spell(kind: Any) -> dict[str, Any]:
@@ -198,6 +202,8 @@ def limit_wrong_items(converter: Converter) -> None:
     cattrs collects an exception for each wrong item, about four kilobytes with its frames. An array of a
     million zeros where objects are expected would take gigabytes.
     """
+    from cattrs.cols import is_sequence
+    from cattrs.errors import IterableValidationError, IterableValidationNote
 
     def make_reader(kind: Any) -> Callable[[Any, Any], Any]:
         is_object, is_tuple = get_origin(kind) in (dict, Mapping), get_origin(kind) is tuple
