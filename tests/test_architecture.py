@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 from _pytest.mark import ParameterSet
 
-from package_modules import PACKAGE, ROOT, imports, modules
+from repository import PACKAGE, ROOT, imports, modules
 
 LAYERS = (
     ("cli", "__main__"),

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-from package_modules import modules
+from repository import modules
 
 WITH_EXAMPLES = sorted(f"sidecar.{name}" for name, path in modules() if ">>> " in path.read_text("utf-8"))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from package_modules import ROOT, modules
+from repository import ROOT, modules
 
 TESTS = ROOT / "tests"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from file_powers import DROPPED, drop_file_powers, opens_every_file
-from package_modules import ROOT
+from repository import ROOT
 
 
 @pytest.mark.processes

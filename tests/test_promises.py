@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import PAGES
+from repository import PAGES
 
 ROOT = Path(__file__).parents[1]
 SERVERS = "capabilities/mcp/test_servers.py"

@@ -13,8 +13,7 @@ import pytest
 
 import journeys
 import sidecar
-from package_modules import ROOT, imports, modules
-from pages import CONTRIBUTING, FILES, PAGES, README, headings
+from repository import CONTRIBUTING, FILES, PAGES, README, ROOT, headings, imports, modules
 from sidecar.commands.arguments import make_parser
 from sidecar.conductor.content import ALIASES, COMMANDS
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, METHODS

@@ -7,6 +7,7 @@ from functools import cache
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from histories import entry_of
+from measures import fastest, measured, tell
 from sidecar.chronicle import Chronicle
 from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conversation import Entry
@@ -19,7 +20,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from stopwatch import fastest, measured, tell
 
 ROOM = 6_000
 

@@ -11,6 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from histories import entry_of, history_of
+from measures import fastest, measured, tell
 from model_cards import card
 from sidecar.conductor.engine import (
     CompactionPlan,
@@ -41,7 +42,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from stopwatch import fastest, measured, tell
 from use_of_views import text_of
 
 ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)

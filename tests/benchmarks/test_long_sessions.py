@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from loop_watch import like_daemon, watch
+from measures import fastest, like_daemon, watch
 from memory_stream import MemoryClient, MemoryStream
 from sidecar.boot import build
 from sidecar.commands.launch import server_info
@@ -44,7 +44,6 @@ from sidecar.runtime.store.place import ALL_SESSIONS
 from sidecar.runtime.store.session_index import SETTLED_NS
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from stopwatch import fastest
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from package_modules import ROOT
+from measures import tell
+from repository import ROOT
 from sidecar.capabilities.listing import TreeWalk
 from sidecar_client import SidecarClient, allow
-from stopwatch import tell
 
 pytestmark = pytest.mark.e2e
 

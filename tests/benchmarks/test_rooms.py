@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from measures import fastest, measured, tell
 from sidecar.rooms import EventSource, MockAIProvider, Room, RoomContext, RoomEvent, TextContent
 from sidecar.rooms.knowledge import SessionEntry, SessionsSource, WorkspaceSource
 from sidecar.rooms.knowledge.words import choose_ranking_words, query_words
@@ -21,7 +22,6 @@ from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, pla
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.rooms.memory.plan import plan_retrieve, view_with_summary
 from sidecar.rooms.memory.summaries import SummaryChain
-from stopwatch import fastest, measured, tell
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 N_FILES = 10_000

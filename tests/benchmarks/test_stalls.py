@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from loop_watch import like_daemon, watch
+from measures import like_daemon, watch
 from sidecar.boot import Daemon, build
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf, NewSession

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from measures import tell
 from provider_fakes import Ended, Said, Spent, fake_provider
 from sidecar.protocol.framing import frame_with_header
-from stopwatch import tell
 
 if TYPE_CHECKING:
     from tests.benchmarks.conftest import Starts

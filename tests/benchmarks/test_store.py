@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from measures import measured, tell
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.memory import live_tokens, local_gist
 from sidecar.runtime.store import SessionJournal, SessionStore
-from stopwatch import measured, tell
 
 TEXT = "some words about src/app.py and what came of it. " * 20
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from time import perf_counter
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from recorded_reads import RecordedReads
+from fake_tools import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, ToolContext
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools

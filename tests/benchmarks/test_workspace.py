@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from recorded_reads import RecordedReads
+from fake_tools import RecordedReads
+from measures import measured, tell
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PermissionDecision, ToolContext
 from sidecar.capabilities.grep import GREP
@@ -24,7 +25,6 @@ from sidecar.workspace.contract import TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
-from stopwatch import measured, tell
 
 pytestmark = pytest.mark.processes
 """A search runs in a process of its own."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recorded_reads import RecordedReads
+from fake_tools import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import (

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from recorded_calls import RecordedCall, recorded_calls
-from recorded_sessions import recorded_files
+from recorded_sessions import RecordedCall, recorded_calls, recorded_files
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.grep import GREP

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from file_powers import swap
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.edit import EDIT, WRITE
@@ -16,7 +17,6 @@ from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import LS
 from sidecar.capabilities.read import READ
 from sidecar.workspace.paths import ResolvedPath, resolve_path
-from swapped_folders import swap
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk

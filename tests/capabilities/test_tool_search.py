@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import ToolActivity, ToolReply
 from sidecar.capabilities.tool_search import MOST_CHARS, MOST_TOOLS, divide_by_budget, size_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities import toolbox as toolbox_module
 from sidecar.capabilities.bash import BASH

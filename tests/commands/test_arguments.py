@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pages import PAGES
+from repository import PAGES
 from sidecar import cli
 from sidecar.cli import main
 from sidecar.commands.arguments import make_parser, parse_seconds, parse_tokens

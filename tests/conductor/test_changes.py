@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from emitted_events import emitted
-from fake_tool import FakeTool
+from fake_tools import FakeTool
+from long_talks import emitted
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ

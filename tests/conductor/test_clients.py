@@ -6,9 +6,9 @@ import asyncio
 import json
 from typing import Any
 
-from emitted_events import emitted
 from fake_client import FakeClient
-from fake_tool import FakeTool
+from fake_tools import FakeTool
+from long_talks import emitted
 from sidecar.capabilities.mcp import HttpServer, StdioServer
 from sidecar.conductor.clients import Audience
 from sidecar.conductor.events import Notice, Settled, ToolFinished

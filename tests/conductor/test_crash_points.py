@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from sidecar.capabilities.contract import ToolReply
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError

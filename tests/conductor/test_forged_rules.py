@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from long_talks import LONG
 from sidecar.boot import ENGINES
 from sidecar.capabilities.contract import ToolReply

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bare_sessions import compaction_settings
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from long_talks import LONG
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf

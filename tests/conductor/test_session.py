@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emitted_events import emitted
+from long_talks import emitted
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text

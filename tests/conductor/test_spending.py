@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bare_sessions import compaction_settings
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from model_cards import card as card_of
 from properties import cases
 from sidecar._internal.errors import InvalidInput

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.read import READ

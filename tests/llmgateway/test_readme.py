@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import GUIDE
+from repository import GUIDE
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     FOLDER_FILE,

@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 
 import pytest
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolSettledSignal
 from sidecar.runtime.dispatch import DEFAULT_CONCURRENCY, Scheduler, create_scheduler

@@ -1,4 +1,4 @@
-"""The power of the superuser to open every file, which hides errors that ordinary users meet."""
+"""Files and their user: the power of the superuser to open each, and a folder that becomes a link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -39,3 +40,9 @@ def drop_file_powers() -> None:
     system = ctypes.CDLL(None, use_errno=True)
     for capability in _OVERRIDES:
         assert system.prctl(_BOUNDING_SET_DROP, capability, 0, 0, 0) == 0
+
+
+def swap(folder: Path, target: Path) -> None:
+    """Put a link to *target* in the place of *folder*."""
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(target)

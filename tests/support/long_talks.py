@@ -1,4 +1,4 @@
-"""Conversations that are long enough to be compacted, and their compactions."""
+"""Sessions at work: conversations that are long enough to be compacted, their compactions and events."""
 
 from __future__ import annotations
 
@@ -37,3 +37,10 @@ def undoable(session: Session) -> list[bool]:
     """Return which compactions can be undone now, in the order they were made."""
     listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
     return [each.undoable for each in listed]
+
+
+def emitted(session: Session, kind: type[Any]) -> list[Any]:
+    """Return the payloads of *kind* that *session* has emitted so far."""
+    return [
+        event.data for event in session.record.log.after(0, limit=100_000) if isinstance(event.data, kind)
+    ]

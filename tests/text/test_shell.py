@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from measures import count_steps
 from sidecar.text.shell import MAX_CHARS, ShellSyntaxError, Word, parse_command_line, read_command_line
-from steps import count_steps
 
 
 def texts(line: str) -> list[list[str | None]]:

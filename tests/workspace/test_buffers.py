@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fake_tools import expect
 from fake_workspace import file_view
-from recorded_reads import expect
 from sidecar.workspace.buffers import Buffer, Buffers, text_if_unsaved
 from sidecar.workspace.contract import (
     BufferOutOfSyncError,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from file_powers import ordinary_user
+from file_powers import ordinary_user, swap
 from sidecar.workspace import files
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.disk_write import write_text
@@ -23,7 +23,6 @@ from sidecar.workspace.files import (
     read_text,
     text_hash,
 )
-from swapped_folders import swap
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="POSIX file kinds, and links without a privilege")
 

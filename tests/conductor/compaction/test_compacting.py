@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from bare_sessions import compaction_settings
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from long_talks import DIGEST, LONG, a_long_talk, compact
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ

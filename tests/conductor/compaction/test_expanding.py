@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fake_tool import FakeTool
+from fake_tools import FakeTool
 from long_talks import DIGEST, LONG
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import Compaction

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from measures import fastest
 from sidecar.llmgateway.contract import DoneEmission, TextBlock, ThinkingBlock
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkedCall, MarkupReader, Prose
-from stopwatch import fastest
 
 LS = MarkedCall("ls", '{"path": "."}')
 CALL = '<tool_call>\n{"name": "ls", "arguments": {"path": "."}}\n</tool_call>'

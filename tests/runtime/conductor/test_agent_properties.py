@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
 from properties import cases
 from sidecar._internal.cancel import CancelToken

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation import AppendOnlySeq

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (

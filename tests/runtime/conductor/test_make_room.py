@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say, Script, ScriptedModel

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function_tools import FunctionTools
+from fake_tools import FunctionTools
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postgres_proxy import PostgresProxy
-from postgres_sessions import begin, prompt, shown
+from shared_database import begin, prompt, shown
 from sidecar._internal.errors import LeaseLostError
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.postgres import database as pool

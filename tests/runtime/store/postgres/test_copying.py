@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moved_sessions import Move
-from postgres_sessions import shown
+from shared_database import shown
 from sidecar.cli import main
 from sidecar.commands.copy_sessions import CopyDiffersError, copy_session
 from sidecar.conversation import Entry

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from postgres_daemons import spawn, texts
+from shared_database import spawn, texts
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClientError, SidecarRequestError
 

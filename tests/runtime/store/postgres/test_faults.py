@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from postgres_sessions import begin, prompt, shown
+from shared_database import begin, prompt, shown
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.postgres import store as store_module
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postgres_proxy import PostgresProxy
-from postgres_sessions import begin, shown
+from shared_database import begin, shown
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -53,7 +53,7 @@ asyncio.run(race(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 WRITER = """
 import asyncio, sys
-from postgres_sessions import begin, prompt
+from shared_database import begin, prompt
 from sidecar.runtime.store.postgres.store import PostgresStore
 
 async def write(address):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from postgres_sessions import begin, shown
+from shared_database import begin, shown
 from sidecar.boot import init_database
 from sidecar.cli import main
 from sidecar.runtime.store import StoreUnavailable

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from postgres_daemons import spawn, texts
-from postgres_sessions import begin, prompt, shown
+from shared_database import begin, prompt, shown, spawn, texts
 from sidecar.boot import check_database
 from sidecar.runtime.store import SessionJournal, StoreUnavailable
 from sidecar_client import SidecarClientError

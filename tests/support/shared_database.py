@@ -1,11 +1,39 @@
-"""Daemons that share one database, each as if it were on another machine."""
+"""Stores and daemons that share one database, each daemon as if it were on another machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.runtime.store import SessionJournal, SessionPlace
 from sidecar_client import SidecarClient
+
+
+def prompt(text: str) -> Entry:
+    """Return a prompt of *text*."""
+    return Entry(UserTurn((TextBlock(text),)), "user")
+
+
+async def begin(place: SessionPlace, *texts: str, sid: str = "s") -> SessionJournal:
+    """Take the right to write *sid*, and return its journal with *texts* stored behind what it had."""
+    await place.hold(sid)
+    journal = place.journal(sid)
+    await journal.load()
+    for text in texts:
+        await journal.append([prompt(text)])
+    return journal
+
+
+async def shown(place: SessionPlace, sid: str = "s") -> list[str]:
+    """Return the texts of *sid* as they are stored, from the first to the newest."""
+    stored = await place.open(sid)
+    assert stored.integrity.ok
+    graph = stored.graph
+    turns = graph.path_to(graph.leaf) if graph.leaf is not None else ()
+    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
+
 
 _MACHINE = """
 import os, time
