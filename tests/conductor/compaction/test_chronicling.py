@@ -13,6 +13,7 @@ from sidecar.boot import ENGINES
 from sidecar.chronicle import HEADER
 from sidecar.conductor.engine import CompactionRequest, CompactionResult
 from sidecar.conductor.events import Notice
+from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
@@ -63,12 +64,12 @@ async def test_every_prompt_stands_after_a_compaction(name: str, answers: bool) 
 
 def test_a_chronicle_follows_an_undo_and_another_branch() -> None:
     chronicle, whole = SessionChronicle(), history_of(talk_of(6))
-    before = chronicle.write(whole, 8, 2_000).text
+    before = chronicle.write(whole, 8, 2_000, estimate_text_tokens).text
     assert "on port 7003." in before
     assert "on port 7004." not in before
     other = whole.first(4).extended(history_of([UserTurn((TextBlock("Put all on port 1."),))]))
-    assert "7002" not in chronicle.write(other, 5, 2_000).text
-    assert chronicle.write(whole, 8, 2_000).text == before
+    assert "7002" not in chronicle.write(other, 5, 2_000, estimate_text_tokens).text
+    assert chronicle.write(whole, 8, 2_000, estimate_text_tokens).text == before
 
 
 def test_places_count_the_entries_as_they_were_first_stored() -> None:

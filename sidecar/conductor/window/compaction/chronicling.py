@@ -25,7 +25,7 @@ from threading import Lock
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written
+from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Meter, Written
 from sidecar.conductor.contract import Gate
 from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
@@ -38,7 +38,6 @@ from sidecar.conductor.engine import (
     SessionEngine,
     compacted_entries,
 )
-from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conductor.window.compaction.tail import kept_turns, thin_plan, thin_result
 from sidecar.conversation import AppendOnlySeq, Entry, History
 from sidecar.llmgateway.contract import Block, TextBlock, UserTurn
@@ -63,7 +62,7 @@ BACK_IN_VIEW: Final = "\n\n[Turns that this stood for and that follow word for w
 """Begins the note that an expansion adds to a summary."""
 
 _ATTEMPTS: Final = 4
-"""How often a chronicle is written smaller where the engine counts it higher than the session's meter."""
+"""How often a chronicle is written smaller where the engine counts the whole higher than its parts."""
 
 
 class Keeping(Value, kw_only=True):
@@ -97,11 +96,10 @@ class SessionChronicle:
         self.entries: list[Entry] = []
         self._places: dict[str, int] = {}
 
-    def write(self, history: History, cut: int, room: int) -> Written:
-        """Return the chronicle of everything before the entry *cut* of *history*, in *room* tokens."""
+    def write(self, history: History, cut: int, room: int, meter: Meter) -> Written:
+        """Return the chronicle before the entry *cut* of *history*, in *room* tokens by *meter*."""
         with self.lend(history) as chronicle:
-            n_entries = self.count_before(history, cut)
-            return chronicle.write(room, meter=estimate_text_tokens, n_entries=n_entries)
+            return chronicle.write(room, meter=meter, n_entries=self.count_before(history, cut))
 
     @contextmanager
     def lend(self, history: History) -> Iterator[Chronicle]:
@@ -273,13 +271,18 @@ def add_chronicle(
     room = min(room, most - result.post_tokens)
     head = result.entries[0]
     before, asked = engine.weigh([head]), room
+
+    def with_text(text: str) -> Entry:
+        return replace(head, turn=UserTurn((*head.turn.blocks, TextBlock(text))))
+
     for _ in range(_ATTEMPTS):
-        written = chronicle.write(given.history, result.cut, asked)
+        written = chronicle.write(
+            given.history, result.cut, asked, lambda text: engine.weigh([with_text(text)]) - before
+        )
         text = written.text
         if not text:
             break
-        own = head.turn.blocks
-        whole = replace(head, turn=UserTurn((*own, TextBlock(text))))
+        whole = with_text(text)
         weight = engine.weigh([whole]) - before
         if weight <= room:
             return replace(
