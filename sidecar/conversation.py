@@ -389,9 +389,12 @@ class Index(Generic[S]):
         self._is_used = True
         known, state = self._present
         if (added := history.since(known)) is None:
-            begun = [(History(), self._start()), self._present, *([self._next] if self._next else [])]
-            found = (each for each in begun if count_shared(each[0], history) == len(each[0]))
-            known, state = max(found, key=lambda each: len(each[0]))
+            if self._next is not None and history.since(self._next[0]) is not None:
+                known, state = self._next  # known without a look at each entry, which every index would take
+            else:
+                begun = [(History(), self._start()), self._present, *([self._next] if self._next else [])]
+                found = (each for each in begun if count_shared(each[0], history) == len(each[0]))
+                known, state = max(found, key=lambda each: len(each[0]))
             self._next, added = None, history[len(known) :]
         self._present = history, self._fold(state, history, added)
         return self._present[1]
@@ -415,7 +418,7 @@ class Index(Generic[S]):
         (0, 0)
         """
         known, state = self._next or self._present
-        if count_shared(known, history) < len(known):
+        if history.since(known) is None and count_shared(known, history) < len(known):
             known, state = History(), self._start()
         return self._fold(state, history, history[len(known) :])
 

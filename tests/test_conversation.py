@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar import conversation
 from sidecar.conversation import (
     AppendOnlySeq,
     Entry,
@@ -147,6 +148,18 @@ def test_a_prepared_move_folds_nothing_more(is_healed: bool) -> None:
     steps[0] = 0
     index.of(History([*back, A]) if is_healed else back.extended([A]))
     assert steps[0] == 1
+
+
+def test_a_prepared_move_looks_at_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session has a dozen indexes, and each would compare 100,000 entries twice."""
+    index, _ = counting_index()
+    path = History([entry(f"{n}") for n in range(100)])
+    index.of(path)
+    back = History(path[:60])
+    index.prepare(back)
+    monkeypatch.setattr(conversation, "count_shared", lambda *_: pytest.fail("it compared entries"))
+    looked = index.peek(back)
+    assert index.of(back) == looked
 
 
 def test_a_look_at_a_prepared_move_folds_nothing_more_and_moves_nothing() -> None:
