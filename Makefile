@@ -67,8 +67,9 @@ reference: $(READY)
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/reference_page.py
 	$(BIN)/python tests/tools/settings_page.py
 
+# Names each benchmark before it runs; one that takes longer than twenty minutes fails. Ten minutes in all.
 bench: $(READY)
-	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
+	$(BIN)/python -m pytest -v tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
 
 # The same tasks with pi, codex, gemini-cli and opencode on one fake model, in one table. They are installed from npm
 # into .peers where they are missing, and reach nobody but the fake. Ten minutes.

@@ -1,18 +1,21 @@
-"""How long programs take from their start to their first answer, measured in turns."""
+"""How long programs take from their start to their first answer, measured in turns; and a bound on all."""
 
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 ROUNDS = 12
+MOST_S = 1200
+"""The longest time of one benchmark, also on a machine at work, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,25 @@ class Starts:
         best = [1e3 * min(times) for times in zip(*pairs, strict=True)]
         print(f"\n{name}: {ratio:.2f}x of bare; best {best[1]:.0f} ms and {best[0]:.0f} ms")
         return ratio
+
+
+@pytest.fixture(autouse=True)
+def ends_in_time() -> Iterator[None]:
+    """Fail a benchmark that never ends, so that those behind it are run."""
+
+    def fail(_number: int, _frame: object) -> None:
+        pytest.fail(f"it took longer than {MOST_S} s")
+
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(MOST_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

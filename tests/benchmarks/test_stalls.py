@@ -98,11 +98,12 @@ async def store_session(home: Path, folder: Path, n_messages: int) -> str:
 
 async def measure(home: Path, sid: str) -> dict[str, Cost]:
     costs: defaultdict[str, Cost] = defaultdict(Cost)
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         daemon = start(home)
         hub = daemon.service.hub
         session = (await costs["load"].measure(hub.load(sid))).session
         nodes = session.record.history.current.node_ids
+        print(f"\nround {number + 1} of {ROUNDS} with {len(nodes):,} messages ...", flush=True)
         for name, node in (("near", nodes[-5]), ("half", nodes[len(nodes) // 2 - 1]), ("far", nodes[3])):
             await costs[f"rewind {name}"].measure(session.rewind(node, expect_head=None))
             await costs[f"rewind {name} and back"].measure(session.rewind(nodes[-1], expect_head=None))
