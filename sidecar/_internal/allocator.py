@@ -48,11 +48,15 @@ _AFTER_LOADING: Final = gc.get_threshold()[0]
 _DELAY_S: Final = 1.0
 """How long sessions that are closed one after another are waited for."""
 
-_MOST_EXCLUDED: Final = 300_000
-"""So many excluded objects are looked at again at once, which takes less than a tenth of a second."""
+_MOST_BLOCKS: Final = 750_000
+"""With so many blocks in use all objects are looked at again at once, in less than a tenth of a second.
 
-_MOST_WAITING: Final = 200_000
-"""So many may wait for a moment of rest: in constant use there is none."""
+About 300,000 are excluded then, half of the blocks of conversations and a quarter of those of the modules. To
+count the objects is a walk through them, which holds up everything; the number of blocks is known.
+"""
+
+_MOST_WAITING: Final = 550_000
+"""With so many blocks they may wait for a moment of rest: in constant use there is none."""
 
 _QUIET_S: Final = 60.0
 _QUIET_WORK_S: Final = 1.0
@@ -99,12 +103,12 @@ def exclude_loaded_modules() -> None:
     gc.set_threshold(_AFTER_LOADING)
 
 
-def return_freed_memory(most_excluded: int = sys.maxsize) -> None:
+def return_freed_memory(most_blocks: int = sys.maxsize) -> None:
     """Collect all that nothing refers to any more, and return its memory to the system.
 
-    Excluded objects are looked at as well where there are at most *most_excluded*.
+    Excluded objects are looked at as well where at most *most_blocks* of memory are in use.
     """
-    if 0 < gc.get_freeze_count() <= most_excluded:
+    if sys.getallocatedblocks() <= most_blocks and gc.get_freeze_count():
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -133,12 +137,12 @@ class FreedMemory:
     def return_at_rest(self) -> None:
         """Return all that is free now, or in a while if something is at work."""
         self._timer = None
-        n_excluded = gc.get_freeze_count()
-        if not self.is_at_rest() and not _MOST_WAITING < n_excluded <= _MOST_EXCLUDED:
+        n_blocks = sys.getallocatedblocks()
+        if not self.is_at_rest() and not _MOST_WAITING < n_blocks <= _MOST_BLOCKS:
             self.return_soon()
             return
-        asyncio.get_running_loop().run_in_executor(None, return_freed_memory, _MOST_EXCLUDED)
-        if n_excluded > _MOST_EXCLUDED:
+        asyncio.get_running_loop().run_in_executor(None, return_freed_memory, _MOST_BLOCKS)
+        if n_blocks > _MOST_BLOCKS:
             self.return_in_quiet()
 
     def return_in_quiet(self) -> None:
