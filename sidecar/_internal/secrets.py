@@ -47,25 +47,14 @@ _URL_PASSWORD: Final = re.compile(r"://([^\s:/@]{0,256}):[^\s/@]{1,256}(?=@)")
 """These begin with the letters that they look for, as a text is searched ten times as fast for letters."""
 
 _ASSIGNED: Final = re.compile(r"""[:=](?=(\s*)("[^"\n]{6,}"|'[^'\n]{6,}'|[^\s"',;()\[\]{}]{8,}))""")
-_SECRET_NAME: Final = re.compile(
-    r"""(?ix)
-    (?: api[_-]?key | access[_-]?key | secret[_-]?key | private[_-]?key | client[_-]?secret
-      | auth[_-]?token | access[_-]?token | refresh[_-]?token | session[_-]?token
-      | secret | password | passwd | passphrase | credentials? | (?<![a-z])token )
-    ["']? \s* $
-    """
+_SECRET_NAMES: Final = (
+    *("api[_-]?key", "access[_-]?key", "secret[_-]?key", "private[_-]?key", "client[_-]?secret"),
+    *("auth[_-]?token", "access[_-]?token", "refresh[_-]?token", "session[_-]?token", "(?<![a-z])token"),
+    *("secret", "password", "passwd", "passphrase", "credential", "credentials"),
 )
-_NAME_ENDS: Final = (
-    "key",
-    "secret",
-    "token",
-    "password",
-    "passwd",
-    "passphrase",
-    "credential",
-    "credentials",
-)
-"""The ends of all names above: most assignments have another, and need no search."""
+_SECRET_NAME: Final = re.compile(rf"(?:{'|'.join(_SECRET_NAMES)})[\"']?\s*$", re.IGNORECASE)
+_NAME_ENDS: Final = tuple({re.findall("[a-z]+", name)[-1] for name in _SECRET_NAMES})
+"""The last words of the names: most assignments have another, and need no search."""
 
 _NAME_CHARS: Final = 40
 """The text before a value that is searched for its name."""
