@@ -5,10 +5,12 @@ again: repositories with their hooks, recipes of build servers, settings of edit
 managers and agents, rules that agents follow, and files that a shell runs when it starts or enters a folder.
 
 The rule behind the list: a program that obeys a file by its name alone gives it a hidden one, as a rule. So
-each change of a hidden file asks, and an answer "always" reaches that file only. The list names files that
-ask each time, and visible ones, which must be known by name: a program that finds them obeys them, as ``git``
-obeys a folder with ``HEAD`` and ``objects``. A recipe that only a command of the user reads, such as a
-``Makefile``, is not among them, since that command asks.
+each change of a hidden file asks, and an answer "always" reaches that file only. A hidden name that ends in
+``rc``, ``init``, ``profile``, ``login`` or ``logout`` has commands that a program runs when it starts, and
+asks each time. The list names other hidden ones that do, which the sandbox keeps from commands as well, and
+visible ones, which must be known by name: a program that finds them obeys them, as ``git`` obeys a folder
+with ``HEAD`` and ``objects``. A recipe that only a command of the user reads, such as a ``Makefile``, is not
+among them, since that command asks.
 
 Names are compared as the least careful file system would: case, trailing dots and blanks, stream names and
 invisible characters do not count. Looks at the disk for repositories and folders of programs.
@@ -31,30 +33,30 @@ KEYS_OF_USER: Final = "keys of the user"
 
 PROTECTED: Final = {
     "the repository itself": (
-        "applypatch-msg .bzr commit-msg *.git .git .gitconfig .githooks .gitmodules git~1 head .hg .husky "
-        ".jj post-applypatch post-checkout post-commit post-index-change post-merge post-receive "
+        "applypatch-msg .bzr commit-msg *.git .git .gitconfig .githooks .gitmodules git~1 head .hg "
+        ".husky .jj post-applypatch post-checkout post-commit post-index-change post-merge post-receive "
         "post-rewrite post-update pre-applypatch pre-auto-gc pre-commit pre-merge-commit pre-push "
         "pre-rebase pre-receive prepare-commit-msg proc-receive push-to-checkout reference-transaction "
         "sendemail-validate .sl .svn"
     ),
     "a command around a commit": (
         ".lefthook* lefthook*.json lefthook*.toml lefthook*.yaml lefthook*.yml lint-staged.config.* "
-        ".lintstagedrc* .overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml prek.toml "
-        ".simple-git-hooks.* simple-git-hooks.*"
+        ".overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml prek.toml .simple-git-hooks.* "
+        "simple-git-hooks.*"
     ),
     "a recipe of a build server": (
         "action.y*ml .appveyor.yml appveyor.yml .azure-pipelines azure-pipelines*.y*ml .azuredevops "
         "bitbucket-pipelines.yml bitrise.yml .build.yml .buildkite .builds buildspec*.y*ml circle.yml "
         ".circleci .cirrus.star .cirrus.y*ml cloudbuild*.y*ml .codefresh codefresh.yml codemagic.yaml "
         "codeowners dependabot.y*ml .drone.yml .forgejo .gitea .github .gitlab *.gitlab-ci.yml .harness "
-        "*.jenkinsfile jenkinsfile jenkinsfile.* netlify.toml render.yaml renovate.json* .renovaterc* "
-        ".semaphore .teamcity .tekton .travis.yml vercel.json wercker.yml .woodpecker .woodpecker.y*ml"
+        "*.jenkinsfile jenkinsfile jenkinsfile.* netlify.toml render.yaml renovate.json* .semaphore "
+        ".teamcity .tekton .travis.yml vercel.json wercker.yml .woodpecker .woodpecker.y*ml"
     ),
     "settings of an editor": (
         "*.code-workspace .cursor .devcontainer .devcontainer.json devcontainer.json .dir-locals-2.el "
-        ".dir-locals.el .emacs .emacs.d .exrc .fleet .helix .idea .kakrc .kateproject .lapce .lvimrc "
-        ".nvim .nvim.lua .nvimrc pylintrc *.sublime-project .sublime-project .trae .vim .vimrc .void .vs "
-        ".vscode .windsurf *.xcscheme .ycm_extra_conf.py .zed"
+        ".dir-locals.el .emacs .emacs.d .fleet .helix .idea .kateproject .lapce .nvim .nvim.lua "
+        "pylintrc *.sublime-project .sublime-project .trae .vim .void .vs .vscode .windsurf *.xcscheme "
+        ".ycm_extra_conf.py .zed"
     ),
     "settings of an agent": (
         ".agent .agents .aider* .amp .augment .claude .claude.json claude_desktop_config.json .cline "
@@ -70,26 +72,22 @@ PROTECTED: Final = {
         "*.prompt.md qwen.md replit.md .rules skill.md warp.md .windsurfrules"
     ),
     "settings of a package manager": (
-        ".bundle bunfig.toml .cargo .condarc .gemrc gradle-wrapper.properties .mvn .npmrc nuget.config "
-        "pip.conf pip.ini .pnpmfile.* sitecustomize.py usercustomize.py uv.toml .yarn .yarnrc .yarnrc.yml"
+        ".bundle bunfig.toml .cargo gradle-wrapper.properties .mvn nuget.config pip.conf pip.ini "
+        ".pnpmfile.* sitecustomize.py usercustomize.py uv.toml .yarn"
     ),
-    "settings of a debugger": (
-        ".byebugrc .gdbearlyinit .gdbinit .ghci .guile .iex.exs .irbrc .lldbinit .lldbinit-* .ocamlinit "
-        ".pdbrc .pdbrc.py .pryrc .psqlrc .pythonrc .pythonrc.py .rprofile .sbclrc .sqliterc"
-    ),
+    "settings of a debugger": (".ghci .guile .iex.exs"),
     "a start-up file of a shell": (
-        ".bash_aliases .bash_login .bash_logout .bash_profile .bashrc conf.d config.fish .cshrc .inputrc "
-        ".kshrc .login .logout .profile *_profile.ps1 profile.ps1 .screenrc .tcshrc .tmux.conf .xinitrc "
-        ".xprofile .xsession .xsessionrc .zlogin .zlogout .zprofile .zshenv .zshrc"
+        ".bash_aliases conf.d config.fish *_profile.ps1 profile.ps1 .tmux.conf .xsession .zshenv"
     ),
+    "start-up commands of a program": (".*init .*init-* .*login .*logout .*profile .??*rc .??*rc.*"),
     "an environment that a shell loads": (
-        ".autoenv .autoenv.zsh default.nix devbox.json devenv.local.nix devenv.nix devenv.yaml .direnvrc "
-        ".envrc flake.nix .mise* mise.*.toml mise.toml .prototools shell.nix .tool-versions"
+        ".autoenv .autoenv.zsh default.nix devbox.json devenv.local.nix devenv.nix devenv.yaml "
+        "flake.nix .mise* mise.*.toml mise.toml .prototools shell.nix .tool-versions"
     ),
-    "a start-up file of the system": "autostart cron.d crontab launchagents launchdaemons systemd .xdg",
+    "a start-up file of the system": ("autostart cron.d crontab launchagents launchdaemons systemd .xdg"),
     KEYS_OF_USER: (
-        "authorized_keys .aws .azure .docker .git-credentials .gnupg .kube .netrc _netrc .password-store "
-        ".pypirc .ssh"
+        "authorized_keys .aws .azure .docker .git-credentials .gnupg .kube .netrc _netrc "
+        ".password-store .pypirc .ssh"
     ),
 }
 """Names of files and folders by the reason; whatever lies in such a folder is protected as well."""

@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["git add a"], '"always" would allow `git` add, commit, stash'),
         (["rm $x"], '"always" is not offered'),
         (["edit: docs/a.md"], "runs without a question, because your rule 'edit: docs/**' allows it"),
-        (["edit: .envrc"], ".envrc is protected as an environment that a shell loads"),
+        (["edit: .envrc"], ".envrc is protected as start-up commands of a program"),
         (["make", "--mode", "plan"], "is refused, because the mode is plan, which allows only reading"),
     ],
 )

@@ -32,6 +32,7 @@ _OBEYED = (
     ".mise.toml mise.toml mise.local.toml .tool-versions devbox.json flake.nix shell.nix .bashrc .zshenv "
     "conf.d/a.fish .tmux.conf .git/config .gitmodules mirror.git/config .ssh/config .kube/config "
     "gradle/wrapper/gradle-wrapper.properties default.nix pylintrc render.yaml "
+    ".newtoolrc .newtoolrc.mjs src/.prettierrc.cjs .newshell_profile .newdebuggerinit "
 )
 OBEYED = _OBEYED.split()
 """Files that a program obeys which nobody named, and for which an answer "always" is not offered."""
@@ -39,7 +40,7 @@ OBEYED = _OBEYED.split()
 HIDDEN = (
     ".env",
     ".gitignore",
-    "src/.prettierrc.cjs",
+    "src/.prettierignore",
     ".storybook/main.js",
     ".newtool/run",
     ".g\u200citx",
