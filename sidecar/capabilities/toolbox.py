@@ -181,9 +181,8 @@ class SessionToolBox:
         call = named_call(mend_call(call), self.hidden)
         if call.name in self._tools:
             return call
-        meant = own_name(
-            call.name, {each.descriptor.name: each.effects for each in (*self._own, *UNLISTED_TOOLS)}
-        )
+        own = {each.descriptor.name: each.effects for each in (*self._own, *UNLISTED_TOOLS)}
+        meant = own_name(call.name, own, call.input)
         return call if meant is None else replace(call, name=meant)
 
     @property
@@ -323,14 +322,14 @@ class SessionToolBox:
 def check_arguments(call: ToolCall) -> Mapping[str, Any] | ToolReply:
     """Return the arguments of *call*, or the reply that refuses them: not an object, or not valid JSON."""
     arguments = call.input
-    if not isinstance(arguments, Mapping):
-        message = f"{call.name}: the arguments are {type(arguments).__name__}, not an object"
+    if isinstance(arguments, Mapping) and _UNPARSED not in arguments:
+        return arguments
+    text = arguments[_UNPARSED] if isinstance(arguments, Mapping) else arguments
+    if not isinstance(text, str):
+        message = f"{call.name}: the arguments are {type(text).__name__}, not an object"
         return error_reply(message, "send an object")
-    if _UNPARSED in arguments:
-        place = place_of_mistake(str(arguments[_UNPARSED]))
-        message = f"{call.name}: the arguments are not valid JSON, perhaps cut off ({place})"
-        return error_reply(message, "send the call again, in smaller parts")
-    return arguments
+    message = f"{call.name}: the arguments are not valid JSON, perhaps cut off ({place_of_mistake(text)})"
+    return error_reply(message, "send the call again, in smaller parts")
 
 
 def mend_call(call: ToolCall) -> ToolCall:

@@ -30,6 +30,7 @@ _OTHER_NAMES: Final = (
     dict.fromkeys(("old_string", "oldString", "oldText", "old_str"), "old_text")
     | dict.fromkeys(("new_string", "newString", "newText", "new_str"), "new_text")
     | dict.fromkeys(("replaceAll", "allow_multiple"), "replace_all")
+    | {"todos": "entries", "regex": "pattern", "file_text": "content"}
 )
 """Names of arguments that models have learned from other agents, and ours."""
 

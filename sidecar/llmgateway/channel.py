@@ -36,6 +36,7 @@ from sidecar.llmgateway.contract import (
     emissions_of,
     gateway_error,
 )
+from sidecar.text.mend import mend_object
 
 Invoke: TypeAlias = Callable[[Conversation, StreamOptions], Channel]
 """Calls a model. Contract: that of ``ModelInvoker`` in ``sidecar.runtime.contract``."""
@@ -150,17 +151,20 @@ def _stop(stop: StopReason, has_calls: bool) -> StopReason:
 
 
 def parse_arguments(raw: str) -> Any:
-    """Return the JSON value of the argument text *raw*; blank text is ``{}``, malformed text stays as it is.
+    """Return the object that the argument text *raw* stands for, mended where that is clear.
 
-    >>> parse_arguments('{"a": 1}'), parse_arguments(" "), parse_arguments('{"a": ')
+    Blank text and ``null`` are ``{}``; other text, and values that are no objects, stay as they are.
+
+    >>> parse_arguments('{"a": 1,}'), parse_arguments(" "), parse_arguments('{"a": ')
     ({'a': 1}, {}, '{"a": ')
     """
-    if not raw.strip():
+    if raw.strip() in ("", "null"):
         return {}
     try:
-        return json.loads(raw)
+        value = json.loads(raw)
     except (ValueError, RecursionError):
-        return raw
+        value = raw
+    return value if isinstance(value, dict) else mend_object(raw) or value
 
 
 def contain_cancellation(invoke: Invoke) -> Invoke:

@@ -165,8 +165,20 @@ def effects_of_name(name: str) -> ToolEffects | None:
     >>> effects_of_name("functions.Read") == READS_FILE, effects_of_name("frobnicate")
     (True, None)
     """
-    return _BY_NAME.get(re.split(r"__|[.:]", name.casefold())[-1])
+    return _BY_NAME.get(plain_name(name))
 
+
+def plain_name(name: str) -> str:
+    """Return the *name* of a tool in small letters, without prefix, blanks and marks of a template.
+
+    >>> plain_name(" functions.Read "), plain_name("mcp__fs__ls"), plain_name("read<|channel|>commentary")
+    ('read', 'ls', 'read')
+    """
+    return re.split(r"__|[.:]", name.partition("<|")[0].strip().casefold())[-1]
+
+
+_MEANT: Final = frozenset(("reads", "edits", "writes", "runs"))
+"""Kinds of effects by which alone a tool is meant."""
 
 _SAME_NAMES: Final = {
     "rg": "grep",
@@ -177,23 +189,32 @@ _SAME_NAMES: Final = {
 }
 
 
-def own_name(name: str, own: Mapping[str, ToolEffects]) -> str | None:
+def own_name(name: str, own: Mapping[str, ToolEffects], arguments: object = None) -> str | None:
     """Return the tool among *own* that a model means by a *name* which it knows from another agent.
 
     That is the one of that name but for prefix and case, else the only one with its effects, or with a word
-    in common; None where there is no such tool.
+    in common, else the only one that does what the words of the call say; None where there is no such tool.
 
     >>> own = {"read": READS_FILE, "grep": SEARCHES, "ls": SEARCHES, "bash": RUNS_COMMAND}
     >>> [own_name(name, own) for name in ("functions.Read", "shell", "grep_search", "list_dir", "frob")]
     ['read', 'bash', 'grep', 'ls', None]
+    >>> own_name("run_terminal_cmd", own, {"command": "make"}), own_name("view_file", own, {"file": "a"})
+    ('bash', 'read')
     """
-    plain = re.split(r"__|[.:]", name.casefold())[-1]
+    plain = plain_name(name)
     plain = _SAME_NAMES.get(plain, plain)
     if plain in own:
         return plain
     alike = [each for each, effects in own.items() if effects == effects_of_name(plain) != NO_EFFECTS]
     if len(alike) > 1:
         alike = [each for each in alike if each in words_of(plain)]
+    if not alike and (does := effects_of_call(name, arguments)).arguments:
+        words = {_SAME_NAMES.get(word, word) for word in words_of(name)}
+        alike = [
+            each
+            for each, effects in own.items()
+            if effects.kind == does.kind and (does.kind in _MEANT or each in words)
+        ]
     return alike[0] if len(alike) == 1 else None
 
 

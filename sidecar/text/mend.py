@@ -1,8 +1,9 @@
 r"""JSON objects with the small mistakes that models make when they write them.
 
 A text is mended where it has one meaning: commas behind the last member, line breaks and tabs within a text,
-an object within a text or within a fence of Markdown, quotes and constants of Python, and backslashes before
-letters that JSON does not know, such as ``\d`` of a pattern. A text that was cut off has no one meaning, and
+an object within a text, a fence of Markdown or a list of its own, names without quotes, brackets too many at
+the end, quotes and constants of Python, and backslashes before letters that JSON does not know, such as
+``\d`` of a pattern. A text that was cut off has no one meaning, and
 neither has one in which ``\d`` stands beside ``\n``: the model has either forgotten to double all of its
 backslashes, or just this one.
 
@@ -19,7 +20,10 @@ from typing import Any, Final
 _MOST_CHARS: Final = 1_000_000
 _MOST_PYTHON_CHARS: Final = 100_000
 _FENCE: Final = re.compile(r"\s*```\w*\n(.*)\n```\s*", re.DOTALL)
-_PART: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*+")|,(?=\s*+[}\]])', re.DOTALL)
+_PART: Final = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*+")|(?P<name>\b[A-Za-z_]\w*+)(?=\s*+:)|,(?=\s*+[}\]])', re.DOTALL
+)
+_CLOSING: Final = re.compile(r"[\s}\]]*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -37,6 +41,8 @@ def mend_object(text: str) -> dict[str, Any] | None:
     value = read_value(fenced[1] if fenced else text)
     if isinstance(value, str):
         value = read_value(value)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     return value if isinstance(value, dict) else None
 
 
@@ -69,7 +75,9 @@ def read_value(text: str) -> Any:
     """Return the JSON value of *text*, mended where that is clear; None where it is not."""
     for each in (text, _PART.sub(mend_part, text)):
         try:
-            return json.loads(each, strict=False, parse_constant=int)
+            value, end = _DECODER.raw_decode(each.lstrip())
+            if _CLOSING.fullmatch(each.lstrip(), end):
+                return value
         except (ValueError, RecursionError):
             continue
     is_known = set(_ESCAPE.findall(text)) <= set("\\'\"bfnrt")
@@ -83,9 +91,14 @@ def read_value(text: str) -> Any:
         return None
 
 
+_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=int)
+
+
 def mend_part(part: re.Match[str]) -> str:
-    r"""Return a text with its lone backslashes doubled, and nothing for a comma behind the last member."""
+    r"""Return a text with its lone backslashes doubled, a name in quotes, and nothing for a last comma."""
     text = part["text"]
+    if part["name"]:
+        return f'"{part["name"]}"'
     if text is None:
         return ""
     escaped = set(_ESCAPE.findall(text))

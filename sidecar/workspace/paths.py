@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from sidecar._internal.values import Value
@@ -72,8 +73,9 @@ def decode_file_uri(uri: str, *, windows: bool) -> str | None:
 def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath:
     """Resolve a path as a model spells it: relative to *cwd*, from ``~``, absolute, or a ``file:`` URI.
 
-    A path that does not exist yet is resolved through the folder it would be in. An at sign before a path, as
-    mentions have it, is not part of it where only the path without it is there.
+    A path that does not exist yet is resolved through the folder it would be in. The at sign of a mention,
+    quotes and line breaks around a path, and the separators of Windows, are not part of it where only the
+    path without them is there.
 
     Args:
         spelled: the path, in any of these spellings.
@@ -83,7 +85,7 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
     Raises:
         FileAccessError: ``notFound`` for a text that can name no file.
     """
-    if not spelled or "\0" in spelled:
+    if not spelled or not _can_be_name(spelled):
         hint = "give the path of a file or folder"
         raise FileAccessError("notFound", f"{spelled!r} is not a path", hint=hint)
     path: Path | None = Path(os.path.expanduser(spelled))
@@ -93,9 +95,22 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
         message = f"{spelled!r} does not name a file of this machine"
         raise FileAccessError("notFound", message, hint="give a plain path")
     real = real_path(cwd / path)
-    if spelled.startswith("@") and not real.exists() and (cwd / spelled[1:]).exists():
-        real = real_path(cwd / spelled[1:])
+    if not os.path.lexists(real):
+        for meant in (spelled.strip(_AROUND), spelled.replace("\\", "/")):
+            if meant and os.path.exists(cwd / meant):
+                real = real_path(cwd / meant)
+                break
     return ResolvedPath(real, is_inside(real, roots))
+
+
+_AROUND: Final = "@\"'` \t\r\n"
+
+
+def _can_be_name(text: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:

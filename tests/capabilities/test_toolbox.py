@@ -122,7 +122,12 @@ async def test_it_is_the_runtimes_tool_box(desk: Desk) -> None:
             id="unparsed",
         ),
         pytest.param([1], "fake: the arguments are list, not an object; send an object", id="a list"),
-        pytest.param("x", "fake: the arguments are str, not an object; send an object", id="text"),
+        pytest.param(
+            "x",
+            "fake: the arguments are not valid JSON, perhaps cut off (line 1, column 1: Expecting value); "
+            "send the call again, in smaller parts",
+            id="text",
+        ),
         pytest.param(None, "fake: the arguments are NoneType, not an object; send an object", id="null"),
     ],
 )
@@ -296,6 +301,10 @@ async def test_a_tool_of_an_earlier_version_answers_and_is_not_offered(desk: Des
         pytest.param("read_file", {"path": "@a.py"}, id="another name, and a path as mentions have it"),
         pytest.param("read", {"__unparsed": "{'path': 'a.py',}"}, id="quotes of Python"),
         pytest.param("read", '{"path": "a.py"}', id="an object in a text"),
+        pytest.param(" read ", {"path": "a.py"}, id="blanks around a name"),
+        pytest.param("read<|channel|>commentary", {"path": "a.py"}, id="marks of a template"),
+        pytest.param("view_file", {"path": "a.py"}, id="a name that says what it does"),
+        pytest.param("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, id="a verb"),
     ],
 )
 async def test_a_call_in_the_habits_of_other_agents(desk: Desk, name: str, given: Any) -> None:

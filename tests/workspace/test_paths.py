@@ -112,7 +112,23 @@ def test_links_are_followed_before_judging(tree: Path) -> None:
     check(tree, str(tree / "outside" / "in" / "a.py"), "root/src/a.py", inside=True)
 
 
-@pytest.mark.parametrize("spelled", ["", "a\0b", "file://elsewhere.example/a", "file:relative"])
+@pytest.mark.parametrize("spelled", ["@a.txt", "`a.txt`", '"a.txt"', "a.txt\n", " a.txt", "./a.txt"])
+def test_marks_around_a_path_that_is_there_are_not_part_of_it(tmp_path: Path, spelled: str) -> None:
+    (tmp_path / "a.txt").touch()
+    assert resolve_path(spelled, tmp_path, ()).path == (tmp_path / "a.txt").resolve()
+    (tmp_path / spelled).touch()
+    assert resolve_path(spelled, tmp_path, ()).path == (tmp_path / spelled).resolve()
+
+
+@posix_only
+def test_separators_of_windows_lead_to_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").touch()
+    assert resolve_path("src\\a.py", tmp_path, ()).path == (tmp_path / "src/a.py").resolve()
+    assert resolve_path("src\\b.py", tmp_path, ()).path.name == "src\\b.py"
+
+
+@pytest.mark.parametrize("spelled", ["", "a\0b", "a\ud800b", "file://elsewhere.example/a", "file:relative"])
 def test_what_names_no_file(tree: Path, spelled: str) -> None:
     if os.name == "nt" and "elsewhere" in spelled:
         pytest.skip("a host is a network share on Windows")
