@@ -41,6 +41,7 @@ from sidecar.capabilities.file_changes import (
     find_target,
     record_known,
     require_current,
+    require_shown,
     show_places,
 )
 from sidecar.capabilities.passage_match import find_drifted
@@ -113,9 +114,10 @@ async def plan_file(file: FilePatch, context: ToolContext) -> list[tuple[FileCha
         raise FileAccessError(
             "notFound", f"{file.path} does not exist", hint="use '*** Add File' for a new one"
         )
-    require_current(context, target.view)
     if file.action == "delete":
+        require_current(context, target.view)
         return [(FileChange(target, None), None)]
+    require_shown(context, target.view)
     edited = EditedText(target.view.text, ())
     if file.hunks:
         try:

@@ -22,6 +22,7 @@ from sidecar.capabilities.file_changes import (
     find_target,
     record_known,
     require_current,
+    require_shown,
     show_places,
 )
 from sidecar.capabilities.paths import display_path
@@ -81,7 +82,7 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
     target = await find_target(context, arguments.path)
     if target.view is None:
         raise FileAccessError("notFound", f"{arguments.path} does not exist", hint="use write for a new file")
-    record = require_current(context, target.view)
+    record = require_shown(context, target.view)
     steps = await asyncio.to_thread(replace_passages, target.view.text, edits)
     change = FileChange(target, steps[-1].text)
     (applied,) = await apply_changes(context, "edit", [change])

@@ -32,11 +32,12 @@ from sidecar.conversation import FileRead, LineRange
 from sidecar.permissions.access import EditAccess, PatchAccess
 from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText
-from sidecar.workspace.paths import ResolvedPath
+from sidecar.workspace.paths import ResolvedPath, is_inside
 
 _LINES_AROUND = 3
 _LINES_SHOWN = 30
 _CHARS_SHOWN = 6000
+_CHARS_BROUGHT = 8_000
 
 
 class Target(Value):
@@ -116,6 +117,24 @@ def require_current(context: ToolContext, view: FileView) -> FileRead:
         message = f"{name} has changed {where} since it was read"
         raise FileAccessError("changedSinceRead", message, hint="read it again")
     return record
+
+
+def require_shown(context: ToolContext, view: FileView) -> FileRead:
+    """Return the record of *view* as :func:`require_current` does, for a change of named passages.
+
+    The error about a short file of the session's folders that was not read has its text, which then counts as
+    read: the model may know it from a program such as ``awk``, and needs no further call to see it.
+    """
+    is_short = 0 < len(view.text) <= _CHARS_BROUGHT and is_inside(view.path, context.roots)
+    if context.reads.get(view.path) is None and is_short:
+        index = LineText(view.text)
+        lines = [line.rstrip("\r\n") for line in index.lines(0, index.n_lines)]
+        numbered = number_lines(lines, first=1, cap_chars=2 * _CHARS_BROUGHT + 10 * len(lines))
+        record_known(context, AppliedChange(view))
+        name = display_path(view.path, context.cwd)
+        hint = f"here it is; make the call again if it is still right\n\n{numbered.text}"
+        raise FileAccessError("notReadYet", f"{name} was not read yet", hint=hint)
+    return require_current(context, view)
 
 
 async def apply_changes(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -92,8 +93,8 @@ class SessionToolBox:
 
     Attributes:
         hidden: the tools of servers that a request does not declare, by name; they are found by a search.
-        n_failed_alike: how often in a row the newest call has failed with the same arguments and the same
-            words; 0 for one that has not.
+        n_failed_alike: how often the newest call has failed with the same arguments and the same words since
+            a call has not failed; 0 for one that has not.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class SessionToolBox:
         self._reads_only = False
         self._make_context = make_context
         self._observe = observe
-        self._failed: tuple[str, Any, Any] | None = None
+        self._failures: Counter[str] = Counter()
         self.n_failed_alike = 0
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
         self._extra: dict[str, tuple[Tool, ...]] = {}
@@ -268,9 +269,11 @@ class SessionToolBox:
 
     def note_failure(self, call: ToolCall, reply: ToolReply) -> str:
         """Count how often *call* has failed alike, and return the words about it; mostly none."""
-        failed = (call.name, call.input, reply.output) if reply.is_error else None
-        self.n_failed_alike = 1 + self.n_failed_alike * (failed == self._failed) if failed else 0
-        self._failed = failed
+        if not reply.is_error:
+            self._failures.clear()
+        failure = repr((call.name, call.input, reply.output))
+        self._failures[failure] += reply.is_error
+        self.n_failed_alike = self._failures[failure]
         return _FAILED_ALIKE.format(self.n_failed_alike) if self.n_failed_alike >= _TOLD_AFTER else ""
 
     async def _run_guarded(

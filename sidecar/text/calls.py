@@ -193,7 +193,7 @@ def own_name(name: str, own: Mapping[str, ToolEffects], arguments: object = None
     """Return the tool among *own* that a model means by a *name* which it knows from another agent.
 
     That is the one of that name but for prefix and case, else the only one with its effects, or with a word
-    in common, else the only one that does what the words of the call say; None where there is no such tool.
+    in common, else the only one of that use, by the words of the call; None where there is no such tool.
 
     >>> own = {"read": READS_FILE, "grep": SEARCHES, "ls": SEARCHES, "bash": RUNS_COMMAND}
     >>> [own_name(name, own) for name in ("functions.Read", "shell", "grep_search", "list_dir", "frob")]

@@ -70,6 +70,9 @@ def decode_file_uri(uri: str, *, windows: bool) -> str | None:
     return path[1:] if windows and _DRIVE.match(path) else path
 
 
+_AROUND: Final = "@\"'` \t\r\n"
+
+
 def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath:
     """Resolve a path as a model spells it: relative to *cwd*, from ``~``, absolute, or a ``file:`` URI.
 
@@ -85,7 +88,11 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
     Raises:
         FileAccessError: ``notFound`` for a text that can name no file.
     """
-    if not spelled or not _can_be_name(spelled):
+    try:
+        is_name = bool(spelled) and b"\0" not in os.fsencode(spelled)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
         hint = "give the path of a file or folder"
         raise FileAccessError("notFound", f"{spelled!r} is not a path", hint=hint)
     path: Path | None = Path(os.path.expanduser(spelled))
@@ -101,16 +108,6 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
                 real = real_path(cwd / meant)
                 break
     return ResolvedPath(real, is_inside(real, roots))
-
-
-_AROUND: Final = "@\"'` \t\r\n"
-
-
-def _can_be_name(text: str) -> bool:
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
 
 
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:

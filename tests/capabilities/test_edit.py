@@ -66,11 +66,24 @@ async def test_what_was_read_in_part_is_known_in_part(desk: Desk) -> None:
 
 
 async def test_not_read_yet(desk: Desk) -> None:
-    desk.put("a", "x")
+    desk.put("a", "x\n")
+    desk.put("long", "x\n" * 4_001)
     assert await desk.failure(EDIT, path="a", old_text="x", new_text="y") == (
-        "edit: a was not read yet; read it, then change it"
+        "edit: a was not read yet; here it is; make the call again if it is still right\n\n     1\tx"
     )
-    assert (desk.asked, desk.text("a")) == ([], "x")
+    assert (desk.asked, desk.text("a")) == ([], "x\n")
+    await desk.output(EDIT, path="a", old_text="x", new_text="y")
+    for _ in range(2):
+        assert await desk.failure(EDIT, path="long", old_text="x", new_text="y") == (
+            "edit: long was not read yet; read it, then change it"
+        )
+
+
+async def test_a_file_outside_is_not_shown_by_a_refusal(desk: Desk) -> None:
+    outside = desk.root.parent / "outside"
+    outside.write_text("secret\n")
+    for _ in range(2):
+        assert "secret" not in await desk.failure(EDIT, path=str(outside), old_text="x", new_text="y")
 
 
 async def test_changed_on_disk_since_read(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fake_tools import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.listing import LS
 from sidecar.capabilities.read import READ
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Say
@@ -60,6 +61,21 @@ async def test_a_wrong_limit_is_refused_and_no_turn_begins(
     with pytest.raises(InvalidInput, match=problem):
         await session.submit(text("x"), **options)
     assert not session.is_busy
+
+
+async def test_two_calls_that_fail_in_turns_end_the_turn_too(make_stage: Any) -> None:
+    calls = [[Call("read", {"path": f"none{n % 2}.txt"})] for n in range(30)]
+    stage = await make_stage([*calls, [Say("something else")]], tools=[READ])
+    ended = await stage.ask(await stage.session(), "read them")
+    assert ended.fault.kind == "turnBudget"
+    assert len(stage.model.calls) == 9
+
+
+async def test_a_call_that_works_between_makes_a_failure_the_first_again(make_stage: Any) -> None:
+    pair = [[Call("read", {"path": "none.txt"})], [Call("ls", {})]]
+    stage = await make_stage([*pair * 6, [Say("done")]], tools=[READ, LS])
+    ended = await stage.ask(await stage.session(), "read it")
+    assert ended.fault is None
 
 
 async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage: Any) -> None:
