@@ -269,10 +269,12 @@ class SessionToolBox:
 
     def note_failure(self, call: ToolCall, reply: ToolReply) -> str:
         """Count how often *call* has failed alike, and return the words about it; mostly none."""
+        self.n_failed_alike = 0
         if not reply.is_error:
             self._failures.clear()
+            return ""
         failure = repr((call.name, call.input, reply.output))
-        self._failures[failure] += reply.is_error
+        self._failures[failure] += 1
         self.n_failed_alike = self._failures[failure]
         return _FAILED_ALIKE.format(self.n_failed_alike) if self.n_failed_alike >= _TOLD_AFTER else ""
 
