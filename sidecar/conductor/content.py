@@ -17,7 +17,15 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.conductor.events import CommandInfo
-from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlock, ThinkingBlock, Turn
+from sidecar.llmgateway.contract import (
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    Turn,
+    join_texts,
+)
 from sidecar.text.clip import one_line
 
 GROUPS: Final[Mapping[str, tuple[CommandInfo, ...]]] = {
@@ -243,7 +251,7 @@ def _string(item: Mapping[str, Any], name: str, index: int) -> str:
 
 def prompt_text(blocks: Sequence[Block]) -> str:
     """Return the text of *blocks*, one paragraph for each block."""
-    return "\n\n".join([block.text for block in blocks if isinstance(block, TextBlock)])
+    return join_texts(blocks, "\n\n")
 
 
 def text_of_turn(turn: Turn) -> str:
@@ -279,8 +287,3 @@ def to_item(block: Block) -> Mapping[str, Any] | None:
         case ImageBlock(media_type=media_type, data_base64=data):
             return {"type": "image", "mimeType": media_type, "data": data}
     return None
-
-
-def turn_text(turn: Turn) -> str:
-    """Return the text of *turn*, without thinking."""
-    return "".join(block.text for block in turn.blocks if isinstance(block, TextBlock))

@@ -62,7 +62,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.text.clip import compact_json
+from sidecar.text.clip import compact_json, text_or_json
 
 TURN_TOKENS: Final = 4
 CALL_TOKENS: Final = 6
@@ -193,8 +193,7 @@ def estimate_block_tokens(block: Block) -> int:
             arguments = "" if value is None else compact_json(value)
             return CALL_TOKENS + estimate_text_tokens(name) + estimate_text_tokens(arguments)
         case ToolResultBlock(output=output):
-            text = output if isinstance(output, str) else compact_json(output)
-            return CALL_TOKENS + estimate_text_tokens(text)
+            return CALL_TOKENS + estimate_text_tokens(text_or_json(output))
         case ImageBlock():
             return IMAGE_TOKENS
         case CommandBlock(command=command, args=args):

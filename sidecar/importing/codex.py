@@ -26,7 +26,7 @@ from sidecar.importing.content import (
     parse_time,
     typed_block,
 )
-from sidecar.llmgateway.contract import Block, TextBlock, ThinkingBlock, ToolCallBlock
+from sidecar.llmgateway.contract import Block, TextBlock, ThinkingBlock, ToolCallBlock, join_texts
 
 _HOST: Final = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions|app-context|skill|user_action"
@@ -160,7 +160,7 @@ def find_carried(path: Sequence[Item], payload: Mapping[str, Json]) -> Iterator[
     texts = Counter((as_text(item.get("role")), flatten(item.get("content"))) for item in carried)
     calls = {as_text(item.get("call_id")) for item in carried if as_text(item.get("type")) in _CALLS}
     for item in reversed(path):
-        named = (item.kind, join_texts(item.blocks))
+        named = (item.kind, join_texts(item.blocks, "\n"))
         if texts[named] > 0 or any(call.id in calls for call in item.calls):
             texts[named] -= 1
             yield item
@@ -191,7 +191,3 @@ def parse_output(value: Json) -> tuple[Json, bool]:
         is_error = value.get("success") is False
         value = value.get("content", value)
     return value, is_error or _FAILED.search(flatten(value)[:_HEAD_CHARS]) is not None
-
-
-def join_texts(blocks: Iterable[Block]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

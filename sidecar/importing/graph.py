@@ -19,11 +19,11 @@ from sidecar.importing.content import Json, as_mapping
 from sidecar.importing.contract import ImportedCompaction, ImportedSession, ImportReport
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    TextBlock,
     ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
     UserTurn,
+    join_texts,
 )
 from sidecar.runtime.store import SessionGraph
 from sidecar.text.calls import touches_of_call
@@ -97,7 +97,7 @@ class _GrowingSession:
             self._append(item, self._entries[id(item)])
         self.compactions.append(
             ImportedCompaction(
-                summary="".join(block.text for block in step.summary.blocks if isinstance(block, TextBlock)),
+                summary=join_texts(step.summary.blocks),
                 before=tuple(node for _, nodes in before for node in nodes),
                 after=tuple(node for _, nodes in self._path for node in nodes),
                 kept_from=stayed[0] if stayed else None,

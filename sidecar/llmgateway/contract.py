@@ -7,7 +7,7 @@ only. The discriminators ``kind`` and ``role`` are class variables, not argument
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
@@ -121,6 +121,11 @@ class ToolTurn(Value):
 
 
 Turn: TypeAlias = UserTurn | AssistantTurn | ToolTurn
+
+
+def join_texts(blocks: Iterable[Block], between: str = "") -> str:
+    """Return the texts of *blocks*, with *between* between each two, without thinking, calls and results."""
+    return between.join([block.text for block in blocks if isinstance(block, TextBlock)])
 
 
 class ToolDescriptor(Value):

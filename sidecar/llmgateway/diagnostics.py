@@ -28,6 +28,7 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     UserTurn,
     emissions_of,
+    join_texts,
 )
 from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, extra_of
@@ -210,7 +211,7 @@ async def ask_model(models: ModelRegistry, name: str) -> Diagnostic:
     if failure is not None:
         return Diagnostic(name, f"failed{tries}: {failure}", is_well=False)
     took_s, reply, card = time.monotonic() - began, fold_reply(name, emissions), models.card(name)
-    text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+    text = join_texts(reply.blocks)
     shown = one_line(text, _SHOWN_CHARS)
     usage = reply.usage
     n_input = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)

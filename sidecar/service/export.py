@@ -33,6 +33,7 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
+    join_texts,
 )
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import NodeView
@@ -97,7 +98,7 @@ def list_parts(timeline: Sequence[Entry | Compaction]) -> Iterator[ExportPart]:
                 tokens=item.pre_tokens,
             )
         elif item.kind == "summary":
-            yield ExportedCompaction(id=item.node_id, summary=join_texts(item.turn.blocks))
+            yield ExportedCompaction(id=item.node_id, summary=join_texts(item.turn.blocks, "\n\n"))
         else:
             before.append(item)
             yield item
@@ -214,7 +215,7 @@ def export_codex(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterator[_Li
         at_ms = part.created_at
         for item in codex_items(part):
             yield {"timestamp": as_time(at_ms), "type": "response_item", "payload": item}
-        text = join_texts(part.turn.blocks)
+        text = join_texts(part.turn.blocks, "\n\n")
         if text and part.kind in ("user", "assistant"):
             kind = "user_message" if part.kind == "user" else "agent_message"
             shown = {"type": kind, "message": text}
@@ -278,11 +279,6 @@ def as_time(at_ms: int) -> str:
     """
     found = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return found.replace("+00:00", "Z")
-
-
-def join_texts(blocks: Sequence[Block]) -> str:
-    """Return the texts of *blocks*."""
-    return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def output_text(output: Any) -> str:

@@ -32,6 +32,11 @@ def compact_json(value: Any) -> str:
         return f"<{type(value).__name__} nested too deeply to print>"
 
 
+def text_or_json(value: Any) -> str:
+    """Return *value* itself where it is a text, else as compact JSON."""
+    return value if isinstance(value, str) else compact_json(value)
+
+
 def tidy(text: str) -> str:
     """Return *text* with LF line ends, no blanks before them and none at either end.
 

@@ -20,11 +20,11 @@ from sidecar.llmgateway.contract import (
     Reply,
     StopEmission,
     StopReason,
-    TextBlock,
     TextEmission,
     Usage,
     UsageEmission,
     WithdrawnEmission,
+    join_texts,
 )
 
 
@@ -61,7 +61,7 @@ class ReplyReader(Struct):
         """The text of the whole reply, which wins even when it is empty, else the deltas together."""
         if self.done is None:
             return "".join(self.deltas)
-        return "".join(block.text for block in self.done.blocks if isinstance(block, TextBlock))
+        return join_texts(self.done.blocks)
 
     @property
     def is_complete(self) -> bool:

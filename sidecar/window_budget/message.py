@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from sidecar.text.clip import compact_json
+from sidecar.text.clip import text_or_json
 
 Content: TypeAlias = str | tuple[Block, ...]
 """The content of a message: bare text, or blocks. A bare string weighs as one block."""
@@ -135,7 +135,7 @@ def text_of(content: Content) -> str:
         elif isinstance(block, ImageBlock):
             parts.append("[image]")
         elif isinstance(block, ToolResultBlock):
-            parts.append(block.output if isinstance(block.output, str) else compact_json(block.output))
+            parts.append(text_or_json(block.output))
     return "\n".join(filter(None, parts))
 
 

@@ -14,7 +14,6 @@ from long_talks import emitted
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
-from sidecar.conductor.content import turn_text
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
@@ -23,7 +22,7 @@ from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, History, Index
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.contract import TextBlock, UserTurn, join_texts
 from sidecar.llmgateway.scripted import Call, Hang, Say
 from sidecar.window_budget import RESTORED_FILE_PREFIX
 from sidecar.workspace.files import text_hash
@@ -59,7 +58,7 @@ async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: An
     await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "another way")
     asked = stage.model.calls[-1].conversation.turns
-    assert list(map(turn_text, asked)) == ["prompt 0", "answer 0", "another way"]
+    assert [join_texts(turn.blocks) for turn in asked] == ["prompt 0", "answer 0", "another way"]
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert roles(loaded) == ["user", "assistant"] * 2
@@ -208,7 +207,7 @@ async def test_a_drop_takes_turns_out_on_a_branch_of_its_own(make_stage: Any) ->
     ids, head = tuple(session.record.history.current.node_ids), session.record.history.head
     moved = await session.drop(ids[2:4], expect_head=head)
     assert moved.removed == ids[2:4]
-    assert list(map(turn_text, session.record.history.turns)) == [
+    assert [join_texts(turn.blocks) for turn in session.record.history.turns] == [
         "prompt 0",
         "answer 0",
         "prompt 2",

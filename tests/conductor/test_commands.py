@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from long_talks import DIGEST, a_long_talk
-from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command, turn_text
+from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command
 from sidecar.conductor.events import (
     CommandInfo,
     CommandsChanged,
@@ -19,7 +19,7 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.commands import count_messages
-from sidecar.llmgateway.contract import Usage, UsageEmission
+from sidecar.llmgateway.contract import Usage, UsageEmission, join_texts
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
 from turns import text
@@ -74,7 +74,7 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
     ]
     assert (list(session.record.history.turns), session.info.title, stage.model.calls) == ([], "", [])
     await stage.ask(session, "hello")
-    assert list(map(turn_text, stage.model.calls[0].conversation.turns)) == ["hello"]
+    assert [join_texts(turn.blocks) for turn in stage.model.calls[0].conversation.turns] == ["hello"]
 
 
 async def test_help_lists_every_command(make_stage: Any) -> None:
@@ -137,7 +137,7 @@ async def test_init_is_a_prompt_for_a_model_that_can_write(make_stage: Any) -> N
     stage = await make_stage([[Say("written")]])
     session = await stage.session()
     assert await say(stage, session, "/init in German") == "written"
-    prompt = turn_text(stage.model.calls[0].conversation.turns[-1])
+    prompt = join_texts(stage.model.calls[0].conversation.turns[-1].blocks)
     assert prompt.startswith("Write AGENTS.md")
     assert prompt.endswith("in German")
     await say(stage, session, "/model offline-1")
@@ -153,7 +153,7 @@ async def test_compact_preview_and_undo(make_stage: Any) -> None:
     assert "Compacted 4 messages" in told
     assert "summary by a model" in told
     assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
-    assert turn_text(session.record.history.turns[0]).startswith(DIGEST_HEADER)
+    assert join_texts(session.record.history.turns[0].blocks).startswith(DIGEST_HEADER)
     assert (await say(stage, session, "/undo")).startswith("The compaction is undone: 6 messages")
     assert list(session.record.history.turns) == turns
     assert await say(stage, session, "/uncompact") == (

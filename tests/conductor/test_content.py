@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.content import content_to_prompt, prompt_title, turn_content, turn_text
+from sidecar.conductor.content import content_to_prompt, prompt_title, turn_content
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -18,6 +18,7 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     ToolCallBlock,
     UserTurn,
+    join_texts,
 )
 
 
@@ -92,4 +93,4 @@ def test_a_command_of_the_host_is_shown_as_it_was_typed() -> None:
 def test_a_turn_shows_text_and_thinking_but_no_calls() -> None:
     turn = AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"), ToolCallBlock("c", "read", {})))
     assert turn_content(turn) == ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
-    assert turn_text(turn) == "yes"
+    assert join_texts(turn.blocks) == "yes"

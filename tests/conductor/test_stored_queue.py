@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sidecar.conductor.content import turn_text
 from sidecar.conductor.contract import Author
 from sidecar.conductor.events import Notice, QueueChanged, Settled
 from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import join_texts
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
 from turns import text
 
@@ -20,7 +20,7 @@ def queued(session: Session) -> list[str]:
 
 
 def asked(session: Session) -> list[str]:
-    return [turn_text(turn) for turn in session.record.history.turns if turn.role == "user"]
+    return [join_texts(turn.blocks) for turn in session.record.history.turns if turn.role == "user"]
 
 
 async def a_session_with_a_queue(make_stage: Any, *prompts: str) -> tuple[Any, Session]:

@@ -22,6 +22,7 @@ from rich.theme import Theme
 
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.text.highlight import MOST_CHARS, language_of
+from sidecar.text.results import count_same
 from sidecar.text.visible import make_visible
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ def diff_lines(old: str, new: str) -> Iterator[tuple[str, int, str]]:
     and added.
     """
     before, after = _split_lines(old), _split_lines(new)
-    start = _count_same(before, after)
-    end = _count_same(before[start:][::-1], after[start:][::-1])
+    start = count_same(before, after)
+    end = count_same(before[start:][::-1], after[start:][::-1])
     first = max(0, start - _CONTEXT)
     last_old, last_new = len(before) - end + _CONTEXT, len(after) - end + _CONTEXT
     matcher = SequenceMatcher(None, before[first:last_old], after[first:last_new], autojunk=False)
@@ -244,8 +245,3 @@ def highlight(lines: Sequence[str], path: str) -> list[Text]:
 
 def _split_lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
-
-
-def _count_same(one: list[str], other: list[str]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))

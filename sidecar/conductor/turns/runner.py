@@ -16,7 +16,7 @@ from typing import Final
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.values import Value
-from sidecar.conductor.content import prompt_title, turn_content, turn_text
+from sidecar.conductor.content import prompt_title, turn_content
 from sidecar.conductor.contract import ContextUsage, StopReasonName, TurnEnd
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
@@ -32,7 +32,7 @@ from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.workbench.mentions import note_entry
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn, join_texts
 from sidecar.runtime.contract import RunSnapshot
 
 _MIN_WINDOW = 4_096
@@ -349,7 +349,7 @@ def answer_of(snapshot: RunSnapshot | None) -> _Answer:
         return _Answer("cancelled")
     # The prose of the newest answer; none where the newest prompt has no answer.
     newest = next((turn for turn in reversed(snapshot.messages) if turn.role != "tool"), None)
-    text = turn_text(newest) if isinstance(newest, AssistantTurn) else ""
+    text = join_texts(newest.blocks) if isinstance(newest, AssistantTurn) else ""
     if error is None:
         return _Answer(_STOP_REASONS.get(snapshot.stop, "end_turn"), text)
     if error.kind == "aborted":

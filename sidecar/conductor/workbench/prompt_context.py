@@ -39,7 +39,7 @@ from sidecar.conductor.workbench.session_editor import (
     real_path_of,
 )
 from sidecar.conversation import Entry, FileRead, History, Index
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.contract import TextBlock, UserTurn, join_texts
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
 from sidecar.workspace.line_index import LineText, index_in_line
 
@@ -112,7 +112,7 @@ def add_sections(known: dict[str, str], entry: Entry, in_view: bool = True) -> d
     """Return *known*, the sections in view by name, with the sections of *entry*."""
     if entry.kind != "note":
         return known
-    text = "".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
+    text = join_texts(entry.turn.blocks)
     if text.startswith(f"{NOTE_HEADER}\n{_HEADING}\n"):
         known.update(_SECTION.findall(text))
     return known

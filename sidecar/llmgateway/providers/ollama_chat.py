@@ -24,6 +24,7 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolResultBlock,
     Turn,
+    join_texts,
 )
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
@@ -209,7 +210,7 @@ def ollama_answer(blocks: Sequence[Block]) -> dict[str, Any]:
     """Return one answer of the model as a message, with its reasoning."""
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": "".join(block.text for block in blocks if isinstance(block, TextBlock)),
+        "content": join_texts(blocks),
     }
     thoughts = (block for block in blocks if isinstance(block, ThinkingBlock))
     thinking = "".join(block.text for block in thoughts if block.signature != IN_TEXT)

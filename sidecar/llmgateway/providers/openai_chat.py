@@ -32,6 +32,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
     UserTurn,
+    join_texts,
 )
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
@@ -336,7 +337,7 @@ class MessageWriter:
 
     def answer_message(self, blocks: Sequence[Block]) -> dict[str, Any]:
         """Return one answer of the model as a message, with its reasoning as the service takes it back."""
-        text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+        text = join_texts(blocks)
         message: dict[str, Any] = {"role": "assistant", "content": text or None}
         calls = [
             {

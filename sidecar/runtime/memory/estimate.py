@@ -26,7 +26,7 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 from sidecar.runtime.contract import CompactionPolicy
-from sidecar.text.clip import compact_json
+from sidecar.text.clip import text_or_json
 
 DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 """At 80 % of the window, keeping the 8 newest turns."""
@@ -107,9 +107,7 @@ def serialize(value: Any) -> str:
     >>> serialize({"path": "é"}), serialize(None)
     ('{"path":"é"}', '')
     """
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else compact_json(value)
+    return "" if value is None else text_or_json(value)
 
 
 def render_turn(turn: Turn) -> str:

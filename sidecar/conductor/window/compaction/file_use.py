@@ -25,9 +25,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, join_texts
 from sidecar.text.calls import ToolEffects, effects_of_call, touches_of_call
-from sidecar.text.clip import compact_json
+from sidecar.text.clip import text_or_json
 from sidecar.text.touches import Touch
 
 LOOK_BACK_CALLS: Final = 250
@@ -152,7 +152,7 @@ class CallUse(Struct):
         if known is not None and (known.result, known.effects) == (result, effects) and known.reads is reads:
             self.touches = known.touches
         elif self.call is not None:
-            body = result.output if isinstance(result.output, str) else compact_json(result.output)
+            body = text_or_json(result.output)
             self.touches = [
                 *touches_of_block(self.call, body, reads, effects, is_error=bool(result.is_error))
             ]
@@ -228,7 +228,7 @@ class RecentCalls:
                 asked.answer(block, entry.reads, effects, self._known.get(id(asked.call)))
         if entry.reads and (touches := touches_beside_calls(entry)):
             self._uses.append(CallUse(entry, index, None, touches=touches))
-        if entry.kind in ("user", "assistant") and (text := _text_of(entry)):
+        if entry.kind in ("user", "assistant") and (text := join_texts(entry.turn.blocks, "\n")):
             self._texts = (*self._texts[1 - MENTION_TEXTS :], (self._n_calls, text[-MENTION_CHARS:]))
 
 
@@ -253,7 +253,7 @@ def rank_by_use(
         elif entry.kind == "file" and entry.origin and not is_kept:
             continue  # the file was given back; the calls that used it are counted where they stand
         else:
-            body = _text_of(entry) if is_kept else None
+            body = join_texts(entry.turn.blocks, "\n") if is_kept else None
         is_known = use.is_known
         for touch in use.touches:
             uses.add(touch, body, is_known=is_known)
@@ -297,7 +297,3 @@ def touches_beside_calls(entry: Entry) -> list[Touch]:
     return [
         Touch(path=read.path, kind="read", ranges=read.ranges) for read in entry.reads if not read.call_id
     ]
-
-
-def _text_of(entry: Entry) -> str:
-    return "\n".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))

@@ -37,7 +37,7 @@ from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
-from sidecar.text.clip import compact_json
+from sidecar.text.clip import text_or_json
 from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange
 from sidecar.window_budget.plan import FILES_SHARE
@@ -274,7 +274,7 @@ def rank_kept(given: EngineInput, plan: CompactionPlan) -> Sequence[FileUse]:
 def rank_files(given: EngineInput, cut: int, kept: Iterable[Turn]) -> Sequence[FileUse]:
     """Return the files that may come back where *kept* stays in view, the most used first."""
     shown = {
-        block.call_id: block.output if isinstance(block.output, str) else compact_json(block.output)
+        block.call_id: text_or_json(block.output)
         for turn in kept
         for block in turn.blocks
         if isinstance(block, ToolResultBlock)

@@ -48,6 +48,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     emissions_of,
     gateway_error,
+    join_texts,
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.wire import build_conversation
@@ -335,7 +336,7 @@ def newest_words(history: History) -> str:
     text = ""
     for entry in reversed(history):
         if entry.kind == "user":
-            prose = "\n".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
+            prose = join_texts(entry.turn.blocks, "\n")
             text += f"{hide_pasted_text(prose[:_TYPED_CHARS])}\n"
         if len(text) >= _TYPED_CHARS:
             break

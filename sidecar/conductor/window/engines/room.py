@@ -36,6 +36,7 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     Turn,
     UserTurn,
+    join_texts,
 )
 from sidecar.rooms import (
     ChannelBinding,
@@ -133,7 +134,7 @@ class SessionRoom:
         """Return the text of the summary at the beginning, None for none."""
         if self._first is None or self._first.kind != "summary":
             return None
-        return "".join(block.text for block in self._first.turn.blocks if isinstance(block, TextBlock))
+        return join_texts(self._first.turn.blocks)
 
     def context(self, recent: Sequence[RoomEvent], participants: tuple[Participant, ...]) -> RoomContext:
         """Return the context of a memory provider; *recent* is the tail of the events."""

@@ -34,7 +34,14 @@ from sidecar.conductor.engine import (
 )
 from sidecar.conductor.window.engines.room import RoomCut, RoomEngine, SessionRoom, fit_event, limits_of
 from sidecar.llmgateway.channel import collect_reply
-from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions, TextBlock, UserTurn
+from sidecar.llmgateway.contract import (
+    Conversation,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+    UserTurn,
+    join_texts,
+)
 from sidecar.rooms import AIContext, AIProvider, AIResponse, EventSource, RoomEvent, TextContent
 from sidecar.rooms.memory import SUMMARY_MARK, MemoryResult
 from sidecar.rooms.memory.budget import MemoryLimits, tail_cut
@@ -298,6 +305,6 @@ class InvokerProvider(AIProvider):
         )
         reply = await collect_reply(self._invoke(conversation, options), model=self.model_name)
         self._cancel.raise_if_cancelled()
-        text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+        text = join_texts(reply.blocks)
         usage = {"input": reply.usage.input_tokens, "output": reply.usage.output_tokens}
         return AIResponse(text, finish_reason=reply.stop, usage=usage)
