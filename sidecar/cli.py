@@ -70,9 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         if "home directory" not in str(error):  # pathlib's message for a ~ of an unknown user
             raise
-        sys.stderr.write(
-            "sidecar: ~ has no home folder here; use a whole path, in INDUSAGI_HOME or an argument\n"
-        )
+        sys.stderr.write("sidecar: ~ has no home folder here; use a whole path in INDUSAGI_HOME\n")
         return 2
     except ImportError as error:
         from sidecar._internal.loading import reinstall_command

@@ -65,6 +65,17 @@ def user_home_folder() -> Path | None:
         return None
 
 
+def expand_home(text: str) -> Path:
+    """Return the path that *text* spells, from the home folder at a ``~``; that of no known user is a name.
+
+    >>> str(expand_home("~nobody-has-this-name"))
+    '~nobody-has-this-name'
+    """
+    from pathlib import Path
+
+    return Path(os.path.expanduser(text))
+
+
 def find_proxy(scheme: str, host: str) -> str | None:
     """Return the proxy of the environment for *host*: ``HTTPS_PROXY`` and so on, but for ``NO_PROXY``.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sidecar._internal.env import expand_home
 from sidecar.commands.run import WRONG_ARGUMENTS
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of
@@ -58,7 +58,7 @@ class Answering:
         self, options: Namespace, prompt: str, limits: TurnLimits, schema: OutputSchema | None
     ) -> None:
         self._options = options
-        self._folder = Path(options.cwd).expanduser().resolve()
+        self._folder = expand_home(options.cwd).resolve()
         self._prompt = prompt
         self._limits = limits
         self._output = _Output(as_result=options.json, as_events=options.stream_json, schema=schema)

@@ -27,7 +27,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.commands.terminal import Screen, column_widths, lay_out, short_path
 from sidecar.protocol.codec import to_wire
@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
     from sidecar.commands.with_daemon import run_to_end
 
     is_terminal = not options.json and all(stream.isatty() for stream in (sys.stdin, sys.stdout))
-    folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
+    folder = None if options.cwd is None else str(expand_home(options.cwd).resolve())
     return run_to_end(lambda: watch(folder, is_json=options.json, is_terminal=is_terminal))
 
 

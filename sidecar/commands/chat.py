@@ -11,7 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from sidecar._internal.env import read_env, read_raw
+from sidecar._internal.env import expand_home, read_env, read_raw
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         return run_plain(options)
     from sidecar.commands.with_daemon import check_folder, run_to_end
 
-    folder = Path(options.cwd).expanduser().resolve()
+    folder = expand_home(options.cwd).resolve()
     return run_to_end(lambda: talk_in_terminal(options, folder)) if check_folder(options.cwd) else 2
 
 

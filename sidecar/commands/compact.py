@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import plan_lines, show_outcome, show_plan, show_sizes
 from sidecar.commands.with_daemon import format_error, print_json, run_to_end
@@ -32,7 +32,7 @@ _WINDOW: Final = 32_000
 
 def run(options: argparse.Namespace) -> int:
     """Compact the file and return the exit code: 0 when that was done, 3 when nothing was to do."""
-    notes, file = Screen(sys.stderr), Path(options.file).expanduser().resolve()
+    notes, file = Screen(sys.stderr), expand_home(options.file).resolve()
     try:
         file.open("rb").close()
     except OSError as error:

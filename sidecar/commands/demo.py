@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import FaultedTurnError, plan_lines, show_outcome, show_sizes
@@ -53,7 +54,7 @@ _CODE: Final = re.compile(r"(`+) ?(.*?) ?\1")
 
 def run(options: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code, 0 when every check was true."""
-    folder = Path(options.folder).expanduser().resolve()
+    folder = expand_home(options.folder).resolve()
     files = choose_files(folder) if folder.is_dir() else None
     if files is None:
         found = (

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from sidecar._internal.env import expand_home
 from sidecar.commands.sessions import SessionLookupError, find_session
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import print_text, run_with_daemon
@@ -14,7 +15,7 @@ from sidecar_client import SidecarClient
 
 def run(options: argparse.Namespace) -> int:
     """Write the session and return the exit code."""
-    path = None if options.out is None else str(Path(options.out).expanduser().resolve())
+    path = None if options.out is None else str(expand_home(options.out).resolve())
 
     async def main(client: SidecarClient) -> int:
         notes = Screen(sys.stderr)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkstemp
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import check_folder, print_text, run_to_end
 from sidecar.panel import PanelServer
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve until no page is open any more; return the exit code."""
     if not check_folder(options.cwd):
         return 2
-    folder = str(Path(options.cwd).expanduser().resolve())
+    folder = str(expand_home(options.cwd).resolve())
 
     async def serve() -> int:
         command = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared")

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sidecar._internal.env import expand_home
 from sidecar.commands.terminal import InputLines, Screen, day_and_time, raw_input_of, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.conductor.contract import SessionSummary
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         from sidecar.commands import move_sessions  # so does it
 
         return move_sessions.run(options)
-    folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
+    folder = None if options.cwd is None else str(expand_home(options.cwd).resolve())
     if options.export or options.import_file:
         from sidecar.commands.arguments import parse
 

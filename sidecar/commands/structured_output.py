@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
@@ -20,6 +19,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.text.clip import clip
 
@@ -103,7 +103,7 @@ class OutputSchema(Value):
         Raises OutputSchemaError.
         """
         try:
-            text = given if given.lstrip().startswith("{") else Path(given).expanduser().read_text("utf-8")
+            text = given if given.lstrip().startswith("{") else expand_home(given).read_text("utf-8")
             schema = json.loads(text)
             check_schema(schema)
         except OSError as error:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import expand_home, indusagi_home
 from sidecar_client import (
     ConnectionLost,
     ElicitHandler,
@@ -62,7 +62,7 @@ def run_with_daemon(
         elicit: answers forms, None where nobody can.
         joins: join the shared daemon where one is running.
     """
-    folder = Path(cwd).expanduser()
+    folder = expand_home(str(cwd))
 
     async def work() -> int:
         setup: Setup = {"permission": permission, **({"elicit": elicit} if elicit else {})}
@@ -75,7 +75,7 @@ def run_with_daemon(
 
 def check_folder(cwd: str | Path) -> bool:
     """Whether *cwd* is a folder; else the user is told."""
-    folder = Path(cwd).expanduser()
+    folder = expand_home(str(cwd))
     if not os.path.isdir(folder):
         found = "this is not a folder" if os.path.exists(folder) else "this folder does not exist"
         report_problem(f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here")

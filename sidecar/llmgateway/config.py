@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args,
 import msgspec
 from msgspec import field
 
-from sidecar._internal.env import read_env
+from sidecar._internal.env import expand_home, read_env
 from sidecar._internal.values import Value
 from sidecar.llmgateway.budget import PERIODS, parse_budgets
 from sidecar.llmgateway.contract import CostBudget, CostSheet, PriceTier, ThinkingLevel
@@ -383,7 +383,7 @@ class ModelSettings(_OwnSettings, kw_only=True):
 
     def trusted_folders(self) -> frozenset[Path]:
         """Return the trusted folders, resolved."""
-        return frozenset(Path(each).expanduser().resolve() for each in self.trusted)
+        return frozenset(expand_home(each).resolve() for each in self.trusted)
 
 
 _NO_SETTINGS: Final = ModelSettings()

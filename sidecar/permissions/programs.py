@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from sidecar._internal.env import read_raw
+from sidecar._internal.env import expand_home, read_raw
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import is_inside
 
@@ -118,4 +118,4 @@ def _search_path() -> tuple[Path, ...]:
     """Return the folders in which the shell looks for programs; the working folder is the empty path."""
     given = read_raw("PATH")
     entries = [] if given is None else given.split(os.pathsep)
-    return tuple(Path(os.path.expanduser(entry)) for entry in entries)
+    return tuple(expand_home(entry) for entry in entries)

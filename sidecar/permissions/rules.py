@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, is_hidden, why_protected
 from sidecar.permissions.table import knows_program
@@ -160,7 +161,7 @@ class Rule(Value):
         return not wanted
 
     def matches_path(self, path: Path, root: Path) -> bool:
-        pattern = str(Path(os.path.expanduser(self.words[0])))
+        pattern = str(expand_home(self.words[0]))
         text = path.as_posix()
         if not os.path.isabs(pattern):
             if not path.is_relative_to(root):

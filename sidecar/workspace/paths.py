@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
@@ -95,7 +96,7 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
     if not is_name:
         hint = "give the path of a file or folder"
         raise FileAccessError("notFound", f"{spelled!r} is not a path", hint=hint)
-    path: Path | None = Path(os.path.expanduser(spelled))
+    path: Path | None = expand_home(spelled)
     if spelled.lower().startswith("file:"):
         path = uri_to_path(spelled)
     if path is None:

@@ -103,7 +103,7 @@ def test_texts_that_are_too_long_to_compare_are_removed_and_added_whole() -> Non
 def test_images_named_in_a_prompt_go_with_it(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
     (tmp_path / "shot.png").write_bytes(b"png")
-    text = "look at @a.py, @shot.png and @missing.py, not at me@a.py"
+    text = "look at @a.py, @shot.png and @missing.py as @~2.png, not at me@a.py"
     prompt, image = read_prompt(text, tmp_path)
     assert prompt == {"type": "text", "text": text}
     uri = (tmp_path / "shot.png").resolve().as_uri()

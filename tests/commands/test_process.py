@@ -284,7 +284,10 @@ def test_run_ends_silently_when_its_output_is_closed(project: Path, environment:
         pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: this is not a folder", id="a file"),
         pytest.param(("demo", "gone"), 2, "is not a folder", id="no folder to show"),
         pytest.param(
-            ("run", "--cwd", "~nobody-has-this-name", "hi"), 2, "~ has no home folder", id="no home"
+            ("run", "--cwd", "~nobody-has-this-name", "hi"),
+            2,
+            "name: this folder does not exist",
+            id="no home",
         ),
         pytest.param(("compact", "gone"), 2, "cannot read gone: No such file", id="no file"),
         pytest.param(("compact", "a.py"), 2, "a.py is not a conversation", id="no conversation"),

@@ -280,7 +280,7 @@ async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(ma
 
 async def test_a_session_needs_a_folder(make_stage: Any) -> None:
     stage = await make_stage()
-    for folder in ("relative", str(stage.folder / "missing"), __file__):
+    for folder in ("relative", "~nobody-has-this-name", str(stage.folder / "missing"), __file__):
         with pytest.raises(FolderNotFound):
             await stage.hub.new(NewSession(folder))
 

@@ -257,7 +257,7 @@ def test_a_trusted_folder_may(tmp_path: Path) -> None:
 
 def test_a_folder_cannot_trust_itself_or_another(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(f'trusted = ["{tmp_path}"]\n{FOLDER}')
-    found = read_folder_settings(tmp_path, trusted=("/elsewhere",))
+    found = read_folder_settings(tmp_path, trusted=("/elsewhere", "~nobody-has-this-name"))
     assert (found.trusted, found.providers) == ((), {})
 
 

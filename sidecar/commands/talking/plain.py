@@ -6,9 +6,8 @@ import argparse
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
-from sidecar._internal.env import indusagi_home, read_env
+from sidecar._internal.env import expand_home, indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.forms import LineAsker, answer_form
@@ -31,7 +30,7 @@ _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 def run(options: argparse.Namespace) -> int:
     """Answer prompts until /quit or the end of input; return the exit code."""
     screen, chats = SpokenScreen() if options.plain or read_env("plain") else Screen(), list[_Chat]()
-    folder = Path(options.cwd).expanduser().resolve()
+    folder = expand_home(options.cwd).resolve()
 
     async def main(client: SidecarClient) -> int:
         with Interrupts() as interrupts:

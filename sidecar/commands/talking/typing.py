@@ -24,6 +24,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.secrets import mask_secrets
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.commands.talking.actions import Actions
@@ -107,7 +108,7 @@ def read_prompt(text: str, folder: Path) -> Sequence[Mapping[str, Any]]:
     """
     blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}]
     for quoted, name in dict.fromkeys(_MENTIONS.findall(text)):
-        path = folder / Path(quoted or name).expanduser()
+        path = folder / expand_home(quoted or name)
         if path.suffix.lower() in _IMAGES and os.path.isfile(path) and path.stat().st_size <= _IMAGE_BYTES:
             data = base64.b64encode(path.read_bytes()).decode()
             image = {"mimeType": _IMAGES[path.suffix.lower()], "data": data, "uri": path.resolve().as_uri()}
@@ -128,7 +129,7 @@ def find_image(pasted: str, folder: Path) -> Path | None:
         text = text[1:-1]
     elif os.name == "posix":
         text = re.sub(r"\\(.)", r"\1", text)
-    path = uri_to_path(text) if text.startswith("file:") else folder / os.path.expanduser(text)
+    path = uri_to_path(text) if text.startswith("file:") else folder / expand_home(text)
     try:
         is_image = path is not None and path.suffix.lower() in _IMAGES and os.path.isfile(path)
     except (OSError, ValueError):  # a text that no path can be

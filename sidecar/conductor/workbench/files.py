@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engine import FreshFile
@@ -331,7 +332,7 @@ def existing_folders(paths: Sequence[str]) -> tuple[str, ...]:
 
 def existing_folder(path: str) -> str:
     """Return the folder *path* resolved. Raises FolderNotFound."""
-    given = Path(path).expanduser()
+    given = expand_home(path)
     if not given.is_absolute():
         raise FolderNotFound(path, "it is not absolute")
     if not os.path.exists(given):  # not Path.exists, which raises inside a folder that cannot be entered

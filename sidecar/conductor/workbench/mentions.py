@@ -27,6 +27,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.env import expand_home
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext
@@ -282,11 +283,11 @@ def list_suffixes(folder: Path) -> set[str]:
 def path_of(name: str, cwd: Path) -> Path | None:
     """Return the path that *name* spells, None where it spells none. Looks at the disk to follow links."""
     try:
-        path = real_path(cwd / Path(name).expanduser())
+        path = real_path(cwd / expand_home(name))
         path.lstat()
     except FileNotFoundError:
         return path
-    except (OSError, RuntimeError, ValueError):  # too long, no such user, or no path at all
+    except (OSError, RuntimeError, ValueError):  # too long, links in a circle, or no path at all
         return None
     return path
 

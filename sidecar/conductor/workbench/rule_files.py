@@ -30,6 +30,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.contract import RuleFileUsage, RuleScope
@@ -365,7 +366,7 @@ def resolve_import(importer: Path, imported: str) -> Path:
     >>> resolve_import(Path("/p/docs/AGENTS.md"), "../style.md").as_posix()
     '/p/style.md'
     """
-    return Path(os.path.normpath(importer.parent / os.path.expanduser(imported)))
+    return Path(os.path.normpath(importer.parent / expand_home(imported)))
 
 
 def find_imports(text: str) -> Iterator[str]:
