@@ -93,19 +93,16 @@ async def test_a_tool_learned_later_is_offered(rig: Rig, desk: Desk) -> None:
     assert len(rig.offered) == TOOLS + 1
 
 
-async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("tool", "why"),
+    [
+        ("die", "exit code 3: out of luck, token=[secret]"),
+        ("flood", "it writes too much to its standard output that is not a message"),
+    ],
+)
+async def test_a_server_that_ends_in_a_call(rig: Rig, desk: Desk, tool: str, why: str) -> None:
     await rig.start(rig.plain())
-    why = "exit code 3: out of luck, token=[secret]"
-    assert await failure(rig, desk, "die") == f"mcp__plain__die: {why}"
-    await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [("The tool server 'plain' has ended", f"{why}; it is started again in 1 s")]
-    assert rig.children == {}
-
-
-async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -> None:
-    await rig.start(rig.plain())
-    why = "it writes too much to its standard output that is not a message"
-    assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
+    assert await failure(rig, desk, tool) == f"mcp__plain__{tool}: {why}"
     await rig.until(lambda: bool(rig.warnings))
     assert rig.warnings == [("The tool server 'plain' has ended", f"{why}; it is started again in 1 s")]
     assert rig.children == {}
