@@ -41,11 +41,12 @@ _MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
 _MARK_8 = b"\xef\xbb\xbf"
 _TOKEN = re.compile(
     r"""(?sx)
-    (?P<char> [A-Za-z0-9_ ,:;<>=!@#%&~"'/`-] | \\[.,:;<>=!@#%&~"'/`()\[\]{}*+?|^$\\-] ) (?P<weak> [*?] )?
-    | (?P<other> \\. | \[\^?\]?(?:\\.|[^\]])*\] | . )
+    (?P<char> [A-Za-z0-9_ ,:;<>=!@#%&~"'/`-] | \\[.,:;<>=!@#%&~"'/`()\[\]{}*+?|^$\\-] )
+    (?P<weak> [*?] | \{\d*,?\d*\} )?
+    | (?P<other> \\. | \[\^?\]?(?:\\.|[^\]])*\] | \{\d*,?\d*\} | . )
     """
 )
-_UNCLEAR = re.compile(r"\{|\\[xuUN0-9]|\(\?[aiLmsux-]")
+_UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?[aiLmsux-]")
 _GROUP = re.compile(r"(?:\?:|\?P<\w+>)?((?!\?).*)", re.DOTALL)
 """What stands in a group whose text belongs to a match; that of a look-ahead does not."""
 
@@ -270,7 +271,7 @@ def find_required_literals(pattern: str) -> tuple[str, ...]:
             group_at = token.end()
         elif other == ")":
             depth -= 1
-            is_weak = index + 1 < len(tokens) and tokens[index + 1]["other"] in ("*", "?")
+            is_weak = index + 1 < len(tokens) and (tokens[index + 1]["other"] or "")[:1] in ("*", "?", "{")
             inner = _GROUP.fullmatch(pattern[group_at : token.start()])
             if depth == 0 and not is_weak and inner and (found := find_required_literals(inner[1])):
                 branches[-1].append(found)

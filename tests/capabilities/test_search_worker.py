@@ -44,7 +44,10 @@ from sidecar.capabilities.search_worker import (
         pytest.param("(?=abc)(?!def)(?<=g)xy", ["xy"], id="looks around are no text"),
         pytest.param(r"\x41bc", [], id="escapes that stand for another letter"),
         pytest.param(r"(a)\1xyz", [], id="back references"),
-        pytest.param("a{2}b", [], id="counted repeats"),
+        pytest.param("a{2}bc{0,3}", ["b"], id="a counted letter may be missing"),
+        pytest.param(r"[ _]{0,2}(?:ab|cd)\.{3}", ["ab", "cd"], id="counted repeats of others"),
+        pytest.param("x(abc){0,2}", ["x"], id="a counted group may be missing"),
+        pytest.param("a{b", ["a"], id="a brace that counts nothing"),
         pytest.param("(?i)abc", [], id="flags within"),
         pytest.param("abc??d", ["ab"], id="lazily optional"),
         pytest.param("é€xyz", ["xyz"], id="beyond ASCII is left out"),
@@ -81,6 +84,10 @@ pieces = st.sampled_from(
         "$",
         "a|b",
         "b{2}",
+        "a{0,1}",
+        "b{,2}",
+        "(ab){0}",
+        "{",
         r"\b",
     ]
 )
