@@ -21,8 +21,12 @@ _MOST_CHARS: Final = 1_000_000
 _MOST_PYTHON_CHARS: Final = 100_000
 _FENCE: Final = re.compile(r"\s*```\w*\n(.*)\n```\s*", re.DOTALL)
 _PART: Final = re.compile(
-    r'(?P<text>"(?:[^"\\]|\\.)*+")|(?P<name>\b[A-Za-z_]\w*+)(?=\s*+:)|,(?=\s*+[}\]])', re.DOTALL
+    r'(?P<text>"(?:[^"\\]++|\\.)*(?:"|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)(?=\s*+:)|,(?=\s*+[}\]])', re.DOTALL
 )
+"""A text, also one that is cut off, a bare name, or a comma behind the last member.
+
+Were a text that is cut off left out, each quote in it would begin another search of the rest.
+"""
 _CLOSING: Final = re.compile(r"[\s}\]]*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 

@@ -26,6 +26,7 @@ from sidecar.text.mend import mend_object, mend_value, place_of_mistake
         pytest.param(r"{'pattern': '\d'}", None, id="backslashes in Python"),
         pytest.param('{"path": "a", "text": "b', None, id="cut off in a text"),
         pytest.param('{"path": "a", "edits": [1', None, id="cut off in a list"),
+        pytest.param('{"' + '\\"' * 400_000, None, id="cut off behind many quotes"),
         pytest.param('{"path": "a"} {"path": "b"}', None, id="two objects"),
         pytest.param("{'a': {1, 2}}", None, id="a set"),
         pytest.param("[1]", None, id="no object"),
