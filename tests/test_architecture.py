@@ -233,6 +233,19 @@ def test_what_an_exception_says_is_logged_for_debugging_alone(room: Room) -> Non
         assert [(name, line) for line in told if "_log.debug(" not in line] == []
 
 
+@each_room
+def test_no_group_of_a_pattern_is_possessive(room: Room) -> None:
+    """Before 3.11.5 Python goes on behind the part of such a group that did not match.
+
+    So a pattern accepts and refuses the wrong texts there; this is CPython issue 106052. An atomic group
+    is not concerned, nor is a possessive set.
+    """
+    possessive = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]+\})\+")
+    for name, path in room:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert [(name, line) for line in lines if possessive.search(line)] == []
+
+
 def test_the_memory_facade_is_empty() -> None:
     import sidecar.memory
 
@@ -352,9 +365,10 @@ def test_what_an_import_does_not_load(module: str, unloaded: tuple[str, ...]) ->
 def test_a_daemon_begins_with_these_libraries_alone() -> None:
     """A library that is added here costs every start; most can be imported on first use."""
     code = (
+        "import sys; before = {*sys.modules, *sys.stdlib_module_names};"
         "import sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve;"
-        "import sys; sidecar.boot.build();"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+        "sidecar.boot.build();"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - before))"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     found = {name for name in ran.stdout.split() if not name.startswith("_")} - {"sidecar"}

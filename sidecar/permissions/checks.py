@@ -26,17 +26,20 @@ Name: TypeAlias = tuple[str, ...]
 IsInside: TypeAlias = Callable[[Iterable[Word]], bool]
 """Whether these paths may be read."""
 
-_SED_ADDRESS: Final = r"(?:\d++(?:~\d++)?|\$|\+\d++|/(?:\\[^\n]|[^/\\\n\[]|\[\^?[^\]/\\\n]++\])*+/I?)"
+_SED_ADDRESS: Final = r"(?:\d++(?:~\d++)?|\$|\+\d++|/(?:\\[^\n]|[^/\\\n\[]|\[\^?[^\]/\\\n]++\])*/I?)"
 _SED_REPLACE: Final = (
-    r"s(?P<d>[/|,#:@!%])(?:\\[^\n]|(?!(?P=d))[^\\\n\[]|\[\^?(?:(?!(?P=d))[^\]\\\n])++\])*+(?P=d)"
-    r"(?:\\.|(?!(?P=d))[^\\\n])*+(?P=d)[gpiI0-9]*+"
+    r"s(?P<d>[/|,#:@!%])(?:\\[^\n]|(?!(?P=d))[^\\\n\[]|\[\^?(?:(?!(?P=d))[^\]\\\n])+\])*(?P=d)"
+    r"(?:\\.|(?!(?P=d))[^\\\n])*(?P=d)[gpiI0-9]*+"
 )
-_SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
+_SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?[ ]*+!?+[ ]*+)?"
 _SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
 _SED_SCRIPT: Final = re.compile(
-    rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
+    rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*[\s;}}]*+"
 )
-"""A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
+"""A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file.
+
+No two of its parts can begin with the same character, so that it never matches in a second way.
+"""
 
 _AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
 _JQ_LOOKS_AROUND: Final = re.compile(r"import|include|\$ENV|(?<![.\w])env\b")

@@ -171,8 +171,8 @@ def _join(rules: list[_Rule]) -> re.Pattern[str] | None:
     names = "|".join(rule.regex for rule in rules if rule.by_name)
     choices = [rule.regex for rule in rules if not rule.by_name]
     if names:
-        # Possessive: the name is what follows the last slash, there is no second way to read it.
-        choices.append(f"(?s:.*/)?+(?:{names})")
+        # Atomic: the name is what follows the last slash, there is no second way to read it.
+        choices.append(f"(?>(?s:.*/)?)(?:{names})")
     return re.compile("|".join(choices)) if choices else None
 
 

@@ -92,7 +92,7 @@ _ANSWER_ENDS: Final = (
 _BEGINNING: Final = re.compile(r"(?P<margin>^[^\S\n]*)(?=[<\[])|(?=<(?:[|｜/]|\Z))", re.MULTILINE)
 """A place where a mark may begin, at the beginning of a line or anywhere."""
 
-_FENCE: Final = re.compile(r"(?:[-*+>]\s++|\d{1,9}[.)]\s++|\s++)*+(`{3,}+|~{3,}+)(.*)")
+_FENCE: Final = re.compile(r"(?:[-*+>]\s++|\d{1,9}[.)]\s++|\s++)*(`{3,}+|~{3,}+)(.*)")
 _INDENTED: Final = re.compile(r"(?: {4}|\t)\s*\Z")
 _LINE_CHARS: Final = 200
 _FUNCTION: Final = re.compile(r"<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
