@@ -325,11 +325,13 @@ def open_tunnel(proxy: str, address: str, port: int, timeout_s: float) -> socket
     tunnel.set_tunnel(address, port, headers)
     try:
         tunnel.connect()
+        opened: socket.socket = tunnel.sock
+        return opened
     except OSError as error:
         tunnel.close()
-        raise OSError(0, f"the proxy {host}:{proxy_port}: {error.strerror or error}") from None
-    opened: socket.socket = tunnel.sock
-    return opened
+        reason = error.strerror or str(error)
+    # Raised where the first error is gone: in Python 3.11.2 that one holds the answer, and so the socket.
+    raise OSError(0, f"the proxy {host}:{proxy_port}: {reason}")
 
 
 def resolve_host(host: str, port: int) -> list[str]:
