@@ -241,6 +241,12 @@ async def test_an_edit_of_an_unreadable_file_is_not_tried() -> None:
     assert "read a.py failed: no such file: a.py" in text
 
 
+async def test_the_reason_of_a_failure_is_shown_behind_a_long_path() -> None:
+    reason = f"cannot write {'/a-long-name' * 20}/a.md: it has unsaved changes"
+    _, text = await run("write a.md: hi", {"write": says(reason, is_error=True)})
+    assert f"write a.md failed: {reason}" in text
+
+
 async def test_a_plan_and_a_file_are_written_once() -> None:
     for prompt, tool in (("todo: a; b", "todo"), ("write a.md: hi", "write")):
         rounds, text = await run(prompt, {tool: says("done: 2 items"), "grep": says("never")})

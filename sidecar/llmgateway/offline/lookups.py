@@ -56,6 +56,8 @@ _MAX_CITED: Final = 12
 _MAX_LISTED: Final = 20
 _MAX_OUTPUT_LINES: Final = 20
 _MAX_LINE_CHARS: Final = 160
+_MAX_REASON_CHARS: Final = 1000
+"""The reason of a failure stands behind the whole path of a file."""
 _MARKUP: Final = re.compile(r"[`*\\]|(?<!\w)_|_(?!\w)|\]\(|<[A-Za-z/!?]|~~|&#?\w+;")
 """What Markdown would not show as it is; an underscore inside a word it does."""
 
@@ -316,7 +318,7 @@ def answer(intent: Intent, lookups: Sequence[Lookup], *, has_tools: bool) -> str
     parts.append(cite_lines(intent, lookups) or list_entries(lookups))
     for failed in (each for each in lookups if each.is_error):
         call = f"{failed.tool} {failed.path}" if failed.path else failed.tool
-        reason = _clip(next(iter(failed.lines), "no reason was given"))
+        reason = _clip(next(iter(failed.lines), "no reason was given"), _MAX_REASON_CHARS)
         parts.append(f"{call} failed: {reason}")
     shown = [part for part in parts if part]
     if shown:
@@ -385,6 +387,6 @@ def as_is(text: str) -> str:
     return f"{fence}{gap}{shown}{gap}{fence}"
 
 
-def _clip(text: str) -> str:
+def _clip(text: str, limit: int = _MAX_LINE_CHARS) -> str:
     one_line = " ".join(text.split("\n"))
-    return one_line if len(one_line) <= _MAX_LINE_CHARS else f"{one_line[: _MAX_LINE_CHARS - 3]}..."
+    return one_line if len(one_line) <= limit else f"{one_line[: limit - 3]}..."
