@@ -230,14 +230,17 @@ async def test_one_socket_for_both_ways_goes_through_threads() -> None:
     daemon.close()
 
 
-async def test_a_socket_server_makes_one_stream_per_client(tmp_path: Path) -> None:
+async def test_a_socket_server_makes_one_stream_per_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     streams: list[TransportStream] = []
 
     def connected() -> TransportStream:
         streams.append(TransportStream())
         return streams[-1]
 
-    path = str(tmp_path / "s")
+    monkeypatch.chdir(tmp_path)
+    path = "s"  # the path of a socket must be short
     server = await asyncio.get_running_loop().create_unix_server(connected, path)
     clients = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for n, client in enumerate(clients):
