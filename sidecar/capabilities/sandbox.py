@@ -222,20 +222,40 @@ def list_sockets(roots: Sequence[Path]) -> list[Path]:
     """Return the sockets in the file system on which programs of this machine listen.
 
     Those in *roots* are left out, unless they lie in a hidden folder: they belong to the work at hand.
+
+    The table has the path by which a program named its socket. One that is relative is looked for from the
+    root and from the folder of each process that holds the socket. A process that has changed its folder
+    since, or that another user runs, is not found so.
     """
     try:
-        lines = _LISTENING.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = _LISTENING.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
         return []
+    named = [fields for line in lines if len(fields := line.split(maxsplit=7)) == 8]
+    relative = {inode: name for *_, inode, name in named[1:] if not name.startswith(("/", "@"))}
+    folders = list_holders(relative) if relative else []
+    paths = [Path(name) for *_, name in named if name.startswith("/")]
+    paths += [Path("/", name) for name in relative.values()]
+    paths += [Path(os.path.normpath(folder / relative[inode])) for inode, folder in folders]
     place = SessionFolders(tuple(roots))
-    found: dict[Path, None] = {}
-    for line in lines:
-        fields = line.split(maxsplit=7)
-        path = Path(fields[-1]) if len(fields) == 8 and fields[-1].startswith("/") else None
-        if path is None or (is_inside(path, roots) and not is_hidden(path, place)):
-            continue
-        if stat_mode(path) == stat.S_IFSOCK:
-            found[path] = None
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if stat_mode(path) == stat.S_IFSOCK and (not is_inside(path, roots) or is_hidden(path, place))
+    ]
+
+
+def list_holders(inodes: Container[str]) -> list[tuple[str, Path]]:
+    """Return the sockets of Linux with *inodes* that a process holds, each with the folder of the process."""
+    found: dict[tuple[str, Path], None] = {}
+    for process in os.scandir("/proc"):
+        with suppress(OSError):
+            folder = Path(os.readlink(f"{process.path}/cwd"))
+            for name in os.listdir(f"{process.path}/fd"):
+                with suppress(OSError):  # closed since
+                    inode = os.readlink(f"{process.path}/fd/{name}").removeprefix("socket:[").rstrip("]")
+                    if inode in inodes:
+                        found[inode, folder] = None
     return [*found]
 
 

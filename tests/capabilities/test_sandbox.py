@@ -23,6 +23,7 @@ from sidecar.capabilities.contract import TerminalCommand, TerminalEnd
 from sidecar.capabilities.sandbox import Sandbox, find_problem, list_protected, with_bwrap, with_sandbox_exec
 
 if TYPE_CHECKING:
+    from started_processes import StartProcess
     from tests.capabilities.conftest import Desk, Life
 
 pytestmark = pytest.mark.processes
@@ -207,7 +208,6 @@ def confined(desk: Desk) -> Desk:
     [
         pytest.param("echo x > new && mkdir -p a/b && echo y > a/b/c", True, id="writes in the folder"),
         pytest.param("echo x > /var/outside", False, id="writes elsewhere"),
-        pytest.param("echo x > ../outside", True, id="writes beside it, where its own /tmp is"),
         pytest.param("echo x > ~/.sandbox-test", False, id="writes at home"),
         pytest.param("echo x > .git/hooks/pre-commit", False, id="writes a hook"),
         pytest.param("mv .git away", False, id="moves the repository"),
@@ -288,17 +288,44 @@ async def test_a_protected_file_that_a_command_makes_is_moved_aside(
 
 
 @needs_bwrap
-async def test_a_command_in_the_sandbox_reaches_no_socket_of_a_service(confined: Desk) -> None:
-    """Such as that of an agent for keys in the home folder, or of a virtual machine."""
-    program = "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere, contextlib.ExitStack() as sockets:
-        confined.put(".colima/x")
-        places = {f"{elsewhere}/s": False, "own.sock": True, ".colima/docker.sock": False}
-        for place in places:
-            listener = sockets.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(confined.root / place))
-            listener.listen()
-        for place, is_reached in places.items():
-            line = shlex.join([PYTHON, "-c", program, str(confined.root / place)])
+async def test_a_command_in_the_sandbox_reaches_no_socket_of_a_service(
+    confined: Desk, start_process: StartProcess
+) -> None:
+    """Such as that of an agent for keys in the home folder, or of a virtual machine.
+
+    A service in another process may name its socket from its own folder, as one with a long path must.
+    """
+    listen = (
+        "import socket, sys; listener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]);"
+        "listener.listen(); print(flush=True); input()"
+    )
+    connect = (
+        "import os, socket, sys; os.chdir(sys.argv[1]); socket.socket(socket.AF_UNIX).connect(sys.argv[2])"
+    )
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere:
+        confined.put(".colima/docker/x")
+        services = (
+            (Path(elsewhere), f"{elsewhere}/s", False),
+            (Path(elsewhere), "relative s", False),
+            (confined.root, "own.sock", True),
+            (confined.root / ".colima", "docker/d.sock", False),
+        )
+        for folder, name, _ in services:
+            service = start_process([PYTHON, "-c", listen, name], cwd=folder)
+            assert service.stdout is not None
+            service.stdout.readline()
+        for folder, name, is_reached in services:
+            line = shlex.join([PYTHON, "-c", connect, str(folder), name])
             reply = await confined.run(BASH, command=line)
-            assert reply.is_error != is_reached, (place, reply.output)
+            assert reply.is_error != is_reached, (name, reply.output)
+
+
+@needs_bwrap
+async def test_a_folder_in_tmp_is_writable_and_what_lies_beside_it_is_not_there() -> None:
+    """The rest of ``/tmp`` is private."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        root = Path(folder) / "project"
+        root.mkdir()
+        command = await Sandbox().confine(["sh", "-c", "echo x > ../beside && echo x > in"], root, [root])
+        await asyncio.to_thread(subprocess.run, command.argv, check=True, timeout=60)
+        assert [(root / "in").exists(), (root.parent / "beside").exists()] == [True, False]
