@@ -157,8 +157,17 @@ def check_awk(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
 
 def check_jq(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
     """Allow filters that load no module and do not read the environment."""
-    is_fine = bool(given.texts) and _JQ_LOOKS_AROUND.search(given.texts[0]) is None
+    is_fine = bool(given.texts) and not looks_around(given.texts[0])
     return name if is_fine and is_inside(given.operands[1:]) else None
+
+
+def looks_around(jq_filter: str) -> bool:
+    """Whether a filter in the language of ``jq`` may load a module or read the environment.
+
+    >>> looks_around(".env[0]"), looks_around("env")
+    (False, True)
+    """
+    return _JQ_LOOKS_AROUND.search(jq_filter) is not None
 
 
 def check_find(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:

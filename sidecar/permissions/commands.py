@@ -28,7 +28,7 @@ from typing import Final
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.permissions.checks import CHECKS, Arguments, find_named_repository, read_arguments
+from sidecar.permissions.checks import CHECKS, Arguments, find_named_repository, looks_around, read_arguments
 from sidecar.permissions.programs import find_program_inside, is_shell_inside, lies_inside
 from sidecar.permissions.protected import SessionFolders, is_hidden, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
@@ -335,6 +335,8 @@ class _Judge(Value):
                 given = replace(given, operands=(*given.operands, *into))
         if entry.kind == "ask" and entry.operands == "paths" and any(text[:1] == "@" for text in texts):
             return None  # a file with further arguments, for many programs
+        if entry.words[0] == "gh" and any(map(looks_around, given.values("--jq", "-q"))):
+            return None
         if entry.group == "posts" and (repository := find_named_repository(given)):
             name = (*name, "--repo", repository)
         is_plain = not any(word.is_pattern for word in given.operands)

@@ -73,6 +73,79 @@ def test_a_wrapper_never_covers_its_command(answered: list[str], line: str, wrap
     )
 
 
+INSERTED = st.sampled_from(["pwn", "cat ../secret", "git push -f; ls", "<../secret"]).flatmap(
+    lambda line: st.sampled_from([f"$({line})", f"`{line}`", f'"$({line})"', f'x"`{line}`"', f"<({line})"])
+)
+"""Words that the shell makes from the output of a command."""
+
+
+@given(ANSWERED, LINES, INSERTED)
+def test_a_word_that_a_command_makes_never_covers_a_line(
+    answered: list[str], line: str, inserted: str
+) -> None:
+    assert not covers(policy_after(answered), f"{line} {inserted}")
+
+
+NAMES = st.from_regex(
+    r"[A-Z]{2,4}_[A-Z]{2,8}|PATH|IFS|BASH_ENV|LD_PRELOAD|PAGER|GIT_[A-Z]{3,9}", fullmatch=True
+)
+
+
+@given(ANSWERED, LINES, NAMES, st.sampled_from(["{}=./x ", "export {}=./x; ", "{0}=./x; export {0}; "]))
+def test_a_variable_that_is_not_known_never_covers_a_line(
+    answered: list[str], line: str, name: str, form: str
+) -> None:
+    assert not covers(policy_after(answered), form.format(name) + line)
+
+
+OUTSIDE = st.sampled_from(
+    ["/etc/passwd", "../secret", "~/.ssh/id_rsa", "/nowhere/project2/x", "$HOME/.netrc"]
+)
+READERS = st.sampled_from(
+    [
+        "cat",
+        "head -5",
+        "tail -n 5",
+        "wc -l",
+        "sort",
+        "nl -ba",
+        "grep -n x",
+        "rg x",
+        "sed -n 1p",
+        "awk '{print}'",
+    ]
+)
+
+
+@st.composite
+def other_spellings(draw: st.DrawFn, paths: st.SearchStrategy[str]) -> str:
+    """Return a path with quotes, escapes and detours that the shell and the system take out again."""
+    path = draw(paths)
+    detour = draw(st.sampled_from(["", "", "./", "src/../", "src/./../", ".//"]))
+    if path[0] not in "/~$":
+        path = detour + path
+    elif path[0] == "/":
+        path = draw(st.sampled_from(["", "/", "/proc/self/root", "/tmp/.."])) + path
+    marks = st.sampled_from(["", "", "", "\\", "''", '""', "'{}'", '"{}"', "{{,{}}}"])
+    spelled = [
+        char if char in "/~$" else (mark.format(char) if "{" in mark else mark + char)
+        for char, mark in ((char, draw(marks)) for char in path[2:])
+    ]
+    return path[:2] + "".join(spelled)
+
+
+@given(
+    ANSWERED,
+    READERS,
+    other_spellings(OUTSIDE),
+    st.sampled_from(["{} {}", "{} src/a {}", "{} < {}", "{} -- {}"]),
+)
+def test_no_reader_is_covered_for_a_path_outside_however_it_is_spelled(
+    answered: list[str], reader: str, path: str, form: str
+) -> None:
+    assert not covers(policy_after(answered), form.format(reader, path))
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_judged(line: str) -> None:
     assert Policy(SessionFolders((ROOT,))).judge(CommandAccess(line, ROOT)).outcome in ("allow", "ask")

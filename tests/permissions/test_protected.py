@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import PermissionMode, Policy, Verdict
-from sidecar.permissions.protected import SessionFolders
+from sidecar.permissions.protected import PROTECTED, SessionFolders
 from sidecar.permissions.rules import parse_rules
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells, paths and links")
@@ -86,6 +88,30 @@ def test_so_does_a_command_that_changes_it(root: Path, name: str) -> None:
     policy = Policy(SessionFolders((root,)), mode="allowEdits")
     for line in (f"echo x > '{name}'", f"touch '{name}'", f"cp src/a '{name}'", f"sed -i s/a/b/ '{name}'"):
         assert policy.judge(CommandAccess(line, root)).outcome == "ask", line
+
+
+ROOT = Path("/nowhere/project")
+FOLDERS = st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), max_size=3)
+LISTED = st.sampled_from([name for names in PROTECTED.values() for name in names.split()])
+DISGUISES = st.sampled_from(["{}", "{}.", "{} ", "{}:stream", "{}\u200b", "\u2060{}", "{}. ."])
+
+
+@given(FOLDERS, st.from_regex(r"\.[a-z][a-zA-Z0-9_-]{0,9}(\.[a-z]{1,4})?", fullmatch=True), FOLDERS)
+def test_every_hidden_path_asks(above: list[str], hidden: str, below: list[str]) -> None:
+    name = "/".join([*above, hidden, *below])
+    assert judge_edit(name, ROOT).outcome == "ask"
+    policy = Policy(SessionFolders((ROOT,)), mode="allowEdits")
+    assert policy.judge(CommandAccess(f"echo x > {name}", ROOT)).outcome == "ask"
+
+
+@given(FOLDERS, LISTED, st.from_regex(r"[a-z]{0,4}", fullmatch=True), DISGUISES, st.booleans(), FOLDERS)
+def test_a_listed_name_asks_each_time_in_any_disguise(
+    above: list[str], listed: str, star: str, disguise: str, is_upper: bool, below: list[str]
+) -> None:
+    name = disguise.format(listed.replace("*", star))
+    path = "/".join([*above, name.upper() if is_upper else name, *below])
+    verdict = judge_edit(path, ROOT)
+    assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
 
 
 @pytest.mark.parametrize("name", HIDDEN)

@@ -506,6 +506,8 @@ cat src/../.*/secret
 awk 'BEGIN{SYMTAB["AR" "GC"]=3}{print}' README.md
 jq -n env
 jq -r '$ENV.HOME' package.json
+gh pr view 12 --json title --jq env
+gh api repos/o/r/pulls/12/comments -q '$ENV.GH_TOKEN'
 echo $'a\'; pwn; echo \'b'
 git switch topic && cat notes
 git pull; echo x > notes
