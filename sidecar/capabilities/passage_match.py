@@ -17,6 +17,9 @@ certain nothing is found.
 For example, in a file with ``\tif a:\n\t\tgo("x")\n`` the passage ``if a:\n    go(“x”)\n`` and its
 replacement ``if a:\n    go(“x”)\n    stop()\n`` make ``\tif a:\n\t\tgo("x")\n\t\tstop()\n``.
 
+A passage may also begin behind the indentation of its first line, an exact one too. The indentation goes with
+that line, and belongs to lines that come before it as well.
+
 Indentations come from a table, made of the lines that both texts have. One that is not in it follows one rule
 for the whole table: one level for another, else a text put before each or taken away. Where no rule holds
 nothing is guessed.
@@ -67,6 +70,8 @@ MOST_PLACES: Final = 200
 
 _MOST_TOKENS: Final = 4000
 _SPAN: TypeAlias = tuple[int, int]
+_Change: TypeAlias = tuple[str, int, int, int, int]
+"""``equal``, ``insert``, ``delete`` or ``replace``, with the parts of the two sequences that it is about."""
 
 
 class DriftedPlace(Value):
@@ -106,7 +111,7 @@ def find_drifted(text: str, old: str, new: str) -> DriftedPlaces | None:
     if found is None and (numbered := drop_line_numbers(old, new)) is not None:
         old, new = numbered
         starts = [each.start() for each in re.finditer(f"(?={re.escape(old)})", whole)]
-        exact = tuple(DriftedPlace(start, start + len(old), new) for start in starts)
+        exact = tuple(fit_exact(whole, start, old, new) for start in starts)
         found = DriftedPlaces("", exact) if exact else None
         found = found or find_by_characters(whole, old, new) or find_by_lines(whole, old, new)
         if found is not None:
@@ -120,6 +125,43 @@ def find_drifted(text: str, old: str, new: str) -> DriftedPlaces | None:
         for each in found.found
     )
     return replace(found, found=places)
+
+
+def fit_exact(text: str, start: int, old: str, new: str) -> DriftedPlace:
+    r"""Return the place of *old*, which *text* has at *start*; see :func:`restore_indent`."""
+    first = text.rfind("\n", 0, start) + 1
+    if not text[first:start].strip() and takes_first_line(old, new):
+        return DriftedPlace(first, start + len(old), new)  # the line goes with its indentation
+    return DriftedPlace(start, start + len(old), restore_indent(text[first:start], old, new))
+
+
+def restore_indent(before: str, old: str, new: str) -> str | None:
+    r"""Return *new* with the indentation that a passage without that of its first line leaves out.
+
+    The first line keeps it where other lines come before it, and these have it, too.
+
+    Args:
+        before: the text of the file before the passage, on its first line.
+        old: the passage.
+        new: its replacement.
+
+    Returns:
+        The replacement; None where it is not clear whether a line behind the first one lost its indentation.
+
+    >>> restore_indent("\t", "if a:\n", "go()\nif a:\n")
+    'go()\n\tif a:\n'
+    """
+    if not before or before.strip():
+        return new
+    line, _, others = old.partition("\n")
+    lines = new.split("\n")
+    at = lines.index(line) if line in lines else 0
+    last = at + 1 if others else len(lines)
+    if at > 0:
+        lines[1:last] = [before + each if each else "" for each in lines[1:last]]
+    second = "".join(lines[1:2])
+    is_unclear = lines[0] == line and others[:1] in (" ", "\t") and second[:1] not in ("", " ", "\t")
+    return None if is_unclear else "\n".join(lines)
 
 
 def drop_line_numbers(old: str, new: str) -> tuple[str, str] | None:
@@ -238,7 +280,8 @@ def find_by_characters(text: str, old: str, new: str) -> DriftedPlaces | None:
         start, end = lines.start_of(column), lines.end_before(column + len(plain_old))
         if start is not None and end is not None:
             passage = lines.original[start:end]
-            replacement = merge_change(passage, old, adopt_characters(passage, old, new))
+            indented = restore_indent(lines.original[:start], old, new)
+            replacement = indented and merge_change(passage, old, adopt_characters(passage, old, indented))
             if takes_first_line(old, new) and not lines.original[:start].strip():
                 start = 0  # the line goes with its indentation, which would come to the next one
             found.append(DriftedPlace(first + start, first + end, replacement))
@@ -277,7 +320,7 @@ def merge_change(passage: str, old: str, new: str) -> str:
         return merge_words(passage, old, new)
     before, after = ([line.rstrip() for line in lines] for lines in (given, wanted))
     pieces: list[str] = []
-    for tag, old_first, old_last, first, last in SequenceMatcher(None, before, after, False).get_opcodes():
+    for tag, old_first, old_last, first, last in find_changes(before, after):
         if tag != "equal":
             parts = (kept[old_first:old_last], given[old_first:old_last], wanted[first:last])
             pieces.append(merge_words(*map("".join, parts)))
@@ -286,7 +329,9 @@ def merge_change(passage: str, old: str, new: str) -> str:
             kept[old_first:old_last], given[old_first:old_last], wanted[first:last], strict=True
         ):
             is_copy = theirs == line or not own.endswith(theirs[len(theirs.rstrip()) :])
-            pieces.append(own if is_copy else merge_words(own, theirs, line))
+            # The last line of a text may have no line end, and another one of the two may be the last.
+            kept_line = own.removesuffix("\n") + "\n" * line.endswith("\n")
+            pieces.append(kept_line if is_copy else merge_words(own, theirs, line))
     return "".join(pieces)
 
 
@@ -297,8 +342,28 @@ def takes_first_line(old: str, new: str) -> bool:
     (True, False)
     """
     before, after = (_LINE.findall(text) for text in (old, new))
-    tag, _, last, _, _ = SequenceMatcher(None, before, after, False).get_opcodes()[0]
+    tag, _, last, _, _ = find_changes(before, after)[0]
     return tag == "delete" and before[last - 1].endswith("\n")
+
+
+def find_changes(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
+    """Return the changes that make *after* of *before*, in order, with the parts that stay.
+
+    Equal ends stay, so that of lines that are all the same the added one is between them.
+
+    >>> find_changes(["a", "a"], ["a", "b", "a"])
+    [('equal', 0, 1, 0, 1), ('insert', 1, 1, 1, 2), ('equal', 1, 2, 2, 3)]
+    """
+    n_same = min(len(before), len(after))
+    tail = next((at for at in range(n_same) if before[-1 - at] != after[-1 - at]), n_same)
+    head = next((at for at in range(n_same - tail) if before[at] != after[at]), n_same - tail)
+    ends = len(before) - tail, len(after) - tail
+    inner = SequenceMatcher(None, before[head : ends[0]], after[head : ends[1]], autojunk=False)
+    return [
+        *([("equal", 0, head, 0, head)] if head else []),
+        *((tag, i + head, j + head, k + head, m + head) for tag, i, j, k, m in inner.get_opcodes()),
+        *([("equal", ends[0], len(before), ends[1], len(after))] if tail else []),
+    ]
 
 
 def merge_words(passage: str, old: str, new: str) -> str:
@@ -308,7 +373,7 @@ def merge_words(passage: str, old: str, new: str) -> str:
     if len(kept) != len(given) or len(given) + len(wanted) > _MOST_TOKENS:
         kept, given, wanted = ([*_LINE.findall(text)] for text in (passage, old, new))
     pieces: list[str] = []
-    for tag, old_first, old_last, first, last in SequenceMatcher(None, given, wanted, False).get_opcodes():
+    for tag, old_first, old_last, first, last in find_changes(given, wanted):
         pieces += kept[old_first:old_last] if tag == "equal" else wanted[first:last]
     return "".join(pieces)
 
@@ -373,6 +438,9 @@ def find_by_lines(text: str, old: str, new: str) -> DriftedPlaces | None:
         fitted_old, fitted_new = fit_lines(block, given, wanted, indent)
         passage = text[start:end]
         wanted_text = fitted_new + "\n" * (bool(fitted_new) and new.endswith("\n"))
+        if not wanted.lines:
+            n_wanted, n_given = new.count("\n"), given.lines[0].n_blank + given.n_blank
+            wanted_text = "\n" * (n_before + block.n_blank if n_wanted == n_given else n_wanted)
         given_text = fitted_old + "\n" * old.endswith("\n")
         wanted_text = adopt_characters(passage, given_text, wanted_text)
         found.append(DriftedPlace(start, end, merge_change(passage, given_text, wanted_text)))
@@ -390,12 +458,15 @@ def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str])
     gaps = learn_gaps(block, given)
     places = {0: 0} | replaced_lines(given, wanted) | aligned
     unseen = unseen_gaps(block, given, wanted)
+    gone = {first: place for tag, place, _, first, _ in match_lines(given, wanted) if tag == "delete"}
     for index, (line, indent) in enumerate(zip(wanted.lines, indents, strict=True)):
-        at, place = aligned.get(index), places.get(index)
-        # A line that is added keeps the blank lines of the replacement before it.
+        at = aligned.get(index)
+        # A line that is added keeps the blank lines of the replacement before it. One that stays has its own
+        # before it or, behind lines that go, those of the first of them.
         n_blank = gaps.get(line.n_blank, line.n_blank)
-        if place is not None and line.n_blank == given.lines[place].n_blank:
-            n_blank = max(block.lines[place].n_blank, unseen.get(index, 0))
+        for place in (gone.get(index), places.get(index)):
+            if place is not None and line.n_blank == given.lines[place].n_blank:
+                n_blank = max(block.lines[place].n_blank, unseen.get(index, 0))
         body = line.body
         if at is not None and not has_its_spacing(given.lines[at], block.lines[at]):
             body = block.lines[at].body
@@ -409,15 +480,16 @@ def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str])
 def align_lines(given: Block, wanted: Block) -> dict[int, int]:
     """Return the lines of *wanted*, by index, that stand in *given* too, and their indices there."""
     return {
-        found.b + offset: found.a + offset
-        for found in match_lines(given, wanted).get_matching_blocks()
-        for offset in range(found.size)
+        first + offset: place + offset
+        for tag, place, end, first, _ in match_lines(given, wanted)
+        for offset in range(end - place)
+        if tag == "equal"
     }
 
 
 def replaced_lines(given: Block, wanted: Block) -> dict[int, int]:
     """Return the first lines in *wanted* of changed parts, by index, and those in *given* in their place."""
-    changes = match_lines(given, wanted).get_opcodes()
+    changes = match_lines(given, wanted)
     return {first: place for tag, place, _, first, _ in changes if tag == "replace"}
 
 
@@ -429,7 +501,7 @@ def unseen_gaps(block: Block, given: Block, wanted: Block) -> dict[int, int]:
     pairs = list(zip(block.lines, given.lines, strict=True))
     return {
         first: max(own.n_blank * (own.n_blank > theirs.n_blank) for own, theirs in pairs[start:end])
-        for tag, start, end, first, _ in match_lines(given, wanted).get_opcodes()
+        for tag, start, end, first, _ in match_lines(given, wanted)
         if tag == "delete" and start > 0
     }
 
@@ -441,15 +513,15 @@ def is_gap_unclear(block: Block, given: Block, wanted: Block) -> bool:
     """
     return any(
         block.lines[place].n_blank != given.lines[place].n_blank
-        for tag, place, _, _, _ in match_lines(given, wanted).get_opcodes()
+        for tag, place, _, _, _ in match_lines(given, wanted)
         if tag == "insert" and 0 < place < len(given.lines)
     )
 
 
-def match_lines(given: Block, wanted: Block) -> SequenceMatcher[str]:
+def match_lines(given: Block, wanted: Block) -> list[_Change]:
     """Return the changes by lines that make *wanted* of *given*."""
     before, after = ([line.key for line in block.lines] for block in (given, wanted))
-    return SequenceMatcher(None, before, after, autojunk=False)
+    return find_changes(before, after)
 
 
 def has_its_spacing(line: FilledLine, original: FilledLine) -> bool:

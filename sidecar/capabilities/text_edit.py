@@ -16,7 +16,13 @@ from itertools import accumulate
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
-from sidecar.capabilities.passage_match import MOST_PLACES, DriftedPlace, DriftedPlaces, find_drifted
+from sidecar.capabilities.passage_match import (
+    MOST_PLACES,
+    DriftedPlace,
+    DriftedPlaces,
+    find_drifted,
+    fit_exact,
+)
 
 _NAMED_LINES = 10
 
@@ -51,7 +57,8 @@ class EditedText(Value):
 def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> EditedText:
     r"""Return *text* with *old* replaced by *new*.
 
-    Where *old* is not in *text* as it is, the only place that differs from it as models err is taken.
+    Where *old* is not in *text* as it is, the only place that differs from it as models err is taken. Where
+    it begins behind the indentation of a line, that is a part of the passage if the line goes or moves.
 
     Args:
         text: the text to edit.
@@ -106,7 +113,7 @@ def find_passages(text: str, old: str, new: str, *, may_overlap: bool) -> Drifte
     exact: list[DriftedPlace] = []
     start = text.find(old)
     while start >= 0:
-        exact.append(DriftedPlace(start, start + len(old), new))
+        exact.append(fit_exact(text, start, old, new))
         start = text.find(old, start + (1 if may_overlap else len(old)))
     found = DriftedPlaces("", tuple(exact)) if exact else find_drifted(text, old, new)
     if found is None:

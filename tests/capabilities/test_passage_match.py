@@ -73,6 +73,13 @@ def test_most_drifted_edits_land_and_none_lands_wrong() -> None:
             "is not clear",
             id="dedented lines before one that has no indentation",
         ),
+        pytest.param(
+            "    one(\n      two,\n    )\n",
+            "one(\n      two,\n",
+            "one(\nzero,\n      two,\n",
+            "is not clear",
+            id="a line without indentation among some that have it",
+        ),
         pytest.param("x = “a”\n", 'x = "a" \n', 'x = "a"\n', "changes nothing", id="blanks alone"),
         pytest.param(
             "s = 'a'\nt = 1\ns = “a”\n", 's = "a"', 's = "b"', "2 times, but for", id="a twin in other quotes"
@@ -149,6 +156,60 @@ def test_a_passage_that_may_mean_several_things_is_refused(
             id="a line keeps its indentation when the one before it goes",
         ),
         pytest.param("x\nlast line", "last  line\n", "end\n", "x\nend", id="no last line end, and blanks"),
+        pytest.param(
+            "x\n\tlast(x)\n\n\ny\n", "    last(x)\n\n\n", "\n\n", "x\n\n\ny\n", id="blank lines behind it"
+        ),
+        pytest.param(
+            "a\n    first(1)\n\nb\n",
+            "first(1)  \n\n\n",
+            "\n\n",
+            "a\n\nb\n",
+            id="as many blank lines as the file has",
+        ),
+        pytest.param("    one()\n  two()\n", "one()\n", "", "  two()\n", id="its indentation goes"),
+        pytest.param(
+            "    one()\n\n  two()\n",
+            "one()\n\n  two()\n",
+            "\n  two()\n",
+            "\n  two()\n",
+            id="no blanks of a line that is gone",
+        ),
+        pytest.param(
+            "    return one\n",
+            "return one",
+            "if x:\n    go()\n\nreturn one\nend",
+            "    if x:\n        go()\n\n    return one\n    end\n",
+            id="an exact line that moves down keeps its indentation",
+        ),
+        pytest.param(
+            "    one(\n  )\n",
+            "one(\n  )\n",
+            "first()\none(\n  )\n  last()\n",
+            "    first()\n    one(\n  )\n  last()\n",
+            id="so does the first of several",
+        ),
+        pytest.param(
+            "\tone(1)\n\ttwo()\n",
+            "one(1)  \n\ttwo()\n",
+            "zero()\none(1)  \n\ttwo()\n",
+            "\tzero()\n\tone(1)\n\ttwo()\n",
+            id="so does one with blanks behind it",
+        ),
+        pytest.param(
+            "first\n\n\ngone\nlast\n",
+            "first\n\ngone\nlast\n",
+            "first\n\nlast\n",
+            "first\n\n\nlast\n",
+            id="blank lines before a line that goes",
+        ),
+        pytest.param(
+            "first\ngone\nlast\n", "first\n\ngone\nlast\n", "first\n\nlast\n", "first\nlast\n", id="no more"
+        ),
+        pytest.param("a\na\na \n", "a\na\na\n", "a\nb\na\na\n", "a\nb\na\na \n", id="twins"),
+        pytest.param("a()\nb()\nc()\n", "a() \nb()", "a()", "a()\nc()\n", id="a line end"),
+        pytest.param(
+            "    });\n", "});", "});\n});", "    });\n});\n", id="one that stays in its place says nothing"
+        ),
     ],
 )  # fmt: skip
 def test_what_the_file_has_and_the_model_left_alone_stays(
@@ -167,6 +228,49 @@ def test_numbers_of_the_replacement_are_its_own_unless_all_lines_have_them(line:
         assert edited.text == f"first line\n{'nine' if is_numbered else new.rstrip()}\n"
     numbered = replace_passage(text, f"2{mark}second line", f"2{mark}svc1:\n\n3{mark}b", all_of_them=False)
     assert numbered.text == "first line\nsvc1:\n\nb\n"
+
+
+@st.composite
+def changes_of_a_block(draw: st.DrawFn) -> DriftedEdit:
+    """A text of indented lines that are all different, and a change of one line in a passage of it.
+
+    The first line of the passage stays, and no line is taken away: then every drift changes both texts in the
+    same way.
+    """
+    step = draw(st.sampled_from(["  ", "    ", "\t"]))
+    n_lines = draw(st.integers(3, 9))
+    level, lines = 0, list[str]()
+    for number in range(n_lines):
+        level = draw(st.integers(0, level + 1))
+        gap = "\n" * draw(st.sampled_from([0, 0, 0, 1, 2]))
+        body = draw(st.sampled_from(["call_{}(“a” – b)", "if name_{}:", "value_{} = “é”", "{}: [one, two]"]))
+        lines.append(f"{gap}{step * level}{body.format(number)}\n")
+    first = draw(st.integers(0, n_lines - 2))
+    last = draw(st.integers(first + 2, n_lines))
+    at = draw(st.integers(first + 1, last - 1))
+    line = lines[at].lstrip()
+    before = lines[at].removesuffix(line)
+    indent = before.lstrip("\n")
+    changed = draw(
+        st.sampled_from(
+            [
+                before + line.replace("[", "[zero, ").replace("_", "_new_"),
+                f"{lines[at]}{indent}added()\n",
+                f"{before}other()\n",
+            ]
+        )
+    )
+    passage, new = "".join(lines[first:last]), "".join([*lines[first:at], changed, *lines[at + 1 : last]])
+    if not passage.startswith("\n") and draw(st.booleans()):
+        passage, new = passage.removesuffix("\n"), new.removesuffix("\n")
+    return DriftedEdit("".join(lines), passage, new, "".join(lines).replace(passage, new))
+
+
+@given(changes_of_a_block(), st.sampled_from([*DRIFTS]))
+def test_a_drifted_change_of_any_block_lands_as_it_was_meant_or_not_at_all(
+    change: DriftedEdit, drift: str
+) -> None:
+    land(DRIFTS[drift](change))
 
 
 WORDS = st.sampled_from(["svc1:", "2: two", "call(a)", "“x”", 'y = "z"', "", "  in", "\tdeep", "end"])
