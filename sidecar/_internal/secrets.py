@@ -29,6 +29,7 @@ _KEYS: Final = re.compile(
       | npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,}
       | xox[abeoprs]-[A-Za-z0-9-]{10,}              # Slack
       | (?:AKIA|ASIA)[A-Z0-9]{16}                   # AWS
+      | AGE-SECRET-KEY-1[A-Z0-9]{20,}
       | [rs]k_(?:live|test)_[A-Za-z0-9]{16,}        # Stripe
       | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}  # SendGrid
       | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}  # a signed web token
@@ -138,13 +139,14 @@ _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _SECRET_WORDS: Final = frozenset(
     (
-        *("apikey", "auth", "authkey", "authtoken", "bearer", "cookie", "cookies", "cred", "credential"),
+        *("apikey", "auth", "authkey", "authorization", "authtoken", "bearer", "cookie", "cookies", "cred"),
+        "credential",
         *("credentials", "creds", "dsn", "jwk", "jwt", "key", "keys", "otp", "pass", "passphrase", "passwd"),
         *("password", "passwords", "pat", "pem", "pw", "pwd", "salt", "sas", "secret", "secrets", "token"),
         *("tokens", "webhook"),
     )
 )
-_SECRET_END: Final = re.compile(r"(?:password|passwd|passphrase|secret|token|apikey)s?\Z")
+_SECRET_END: Final = re.compile(r"(?:(?<!com)(?<!by)pass|password|passwd|passphrase|secret|token|apikey)s?\Z")
 """The end of a word that is written in one, such as ``PGPASSWORD``."""
 
 _WORKING_FOLDERS: Final = frozenset(("PWD", "OLDPWD"))
@@ -157,6 +159,8 @@ _OPAQUE: Final = re.compile(r"[A-Za-z0-9]{20,}")
 _LEAST_CHANGES: Final = 3
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _URL_USER: Final = re.compile(r"://[^/?#\s]*@")
+_PAIR: Final = re.compile(r"(?:\A|;)\s*([A-Za-z][A-Za-z ]{0,40})=([^;=]+=*)(?=;|\Z)")
+"""A part of a connection string, such as ``AccountKey=...;``."""
 _TOKEN_LIKE: Final = re.compile(r"(?![/.~])[A-Za-z0-9_+/=.~-]+")
 
 
@@ -164,13 +168,17 @@ def is_secret_variable(name: str, value: str) -> bool:
     """Whether the variable *name* of an environment holds a secret, by the shape of its name or its value.
 
     A name has a word for a secret. A value is one when it has the form of a known key, is an address with a
-    user in it, or has a long part in which letters and digits take turns. The path
-    of a file or a socket is no secret under a name such as ``SSH_AUTH_SOCK``. A proxy stays as well: without
-    it no command has a network.
+    user in it or a connection string with a secret, or has a long part in which letters and digits take
+    turns. The path of a file or a socket is no secret under a name such as ``SSH_AUTH_SOCK``. A proxy
+    stays as well: without it no command has a network.
 
     >>> [is_secret_variable(name, "hunter2") for name in ("GH_PAT", "MYSQL_PWD", "PATH", "KEYBOARD")]
     [True, True, False, False]
     >>> is_secret_variable("DATABASE_URL", "postgres://me:hunter2@db/app"), is_secret_variable("PWD", "/a")
+    (True, False)
+    >>> is_secret_variable("SSHPASS", "x"), is_secret_variable("COMPASS", "n")
+    (True, False)
+    >>> is_secret_variable("STORAGE", "AccountName=me;AccountKey=abc==;"), is_secret_variable("A", "b=1;c=2;")
     (True, False)
     """
     words = [word.lower() for word in _PART.findall(name)]
@@ -179,6 +187,8 @@ def is_secret_variable(name: str, value: str) -> bool:
     if not _SECRET_WORDS.isdisjoint(words) or any(map(_SECRET_END.search, words)):
         return "auth" not in words or not value.startswith("/")
     if mask_secrets(value) != value or _URL_USER.search(value) is not None:
+        return True
+    if any(is_secret_variable(*pair) for pair in _PAIR.findall(value)):
         return True
     may_be_opaque = _URL.match(value) is not None or _TOKEN_LIKE.fullmatch(value) is not None
     return (

@@ -559,8 +559,12 @@ class _TableReader:
     def read_part(self, of: Any, value: Any, where: str) -> Any:
         """Return *value* as an *of*; of a list or a table without the entries that are wrong.
 
+        A text where a list of texts belongs is a list of one, such as ``deny = "rm"``.
+
         Raises msgspec.ValidationError where all of it is wrong.
         """
+        if get_origin(of) in (list, tuple) and get_args(of)[0] is str and isinstance(value, str):
+            value = [value]
         if of in (_Permissions, _Budgets, CompactionSettings, ModelEntry) and isinstance(value, dict):
             return self.read(of, value, f"{where}.")
         if get_origin(of) in (list, tuple) and isinstance(value, list):

@@ -9,8 +9,8 @@ each change of a hidden file asks, and an answer "always" reaches that file only
 ``rc``, ``init``, ``profile``, ``login`` or ``logout`` has commands that a program runs when it starts, and
 asks each time. The list names other hidden ones that do, which the sandbox keeps from commands as well, and
 visible ones, which must be known by name: a program that finds them obeys them, as ``git`` obeys a folder
-with ``HEAD`` and ``objects``. A recipe that only a command of the user reads, such as a ``Makefile``, is not
-among them, since that command asks.
+with ``HEAD`` and ``objects``, and ``python`` one with ``pyvenv.cfg``. A recipe that only a command of the
+user reads, such as a ``Makefile``, is not among them, since that command asks.
 
 Names are compared as the least careful file system would: case, trailing dots and blanks, stream names and
 invisible characters do not count. Looks at the disk for repositories and folders of programs.
@@ -18,6 +18,7 @@ invisible characters do not count. Looks at the disk for repositories and folder
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from fnmatch import translate
@@ -136,6 +137,8 @@ def why_protected(path: Path, place: SessionFolders) -> str | None:
     if is_on_path(path, place.roots):
         return "a part of a folder of programs"
     between = (path, *path.parents[: len(parts)])
+    if any(os.path.isfile(folder / "pyvenv.cfg") for folder in between):
+        return "a part of a virtual environment"
     return "the repository itself" if any(map(is_bare_repository, between)) else None
 
 

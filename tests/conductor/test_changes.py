@@ -244,6 +244,8 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.put(stage.folder / "a.py", "new = 2\n")
     previewed = await session.turns.changes.restoration(None, None)
+    with pytest.raises(InvalidInput, match="budget is -1"):
+        await session.rehydrate(None, -1)
     restored = await session.rehydrate(None, None)
     assert restored == previewed
     (file,) = restored.files

@@ -125,6 +125,12 @@ def test_a_mistake_costs_its_own_part_alone(tmp_path: Path, text: str, problem: 
     assert found.model_problem == (told if "model is" in told or "model?" in told else None)
 
 
+def test_a_text_is_a_list_of_one(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[permissions]\ndeny = "rm"\n')
+    found = read_settings(tmp_path)
+    assert ([rule.text for rule in found.rules.deny], found.problems) == (["rm"], ())
+
+
 def test_a_mistake_in_a_model_costs_one_of_its_settings(tmp_path: Path) -> None:
     entry = '[models."y"]\ncontext_window = 5\nreasonning = true\nimages = 1\nmax_output_tokens = many\n'
     (tmp_path / "config.toml").write_text(entry)

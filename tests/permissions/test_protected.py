@@ -148,6 +148,17 @@ def test_a_repository_without_a_work_tree_is_protected(root: Path, name: str) ->
     assert "the repository itself" in judge_edit(f"store/{name}", root).why
 
 
+@pytest.mark.parametrize(
+    "name", ["bin/activate", "bin/pip", "lib/python3.11/site-packages/a.pth", "pyvenv.cfg"]
+)
+def test_a_virtual_environment_is_protected(root: Path, name: str) -> None:
+    assert judge_edit(f"venv/{name}", root).outcome == "allow"
+    (root / "venv").mkdir()
+    (root / "venv/pyvenv.cfg").touch()
+    assert "a virtual environment" in judge_edit(f"venv/{name}", root).why
+    assert judge_edit("src/a.py", root).outcome == "allow"
+
+
 def test_the_head_of_such_a_repository_cannot_be_made_unasked(root: Path) -> None:
     assert judge_edit("store/HEAD", root).outcome == "ask"
 

@@ -13,6 +13,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Literal
 
+from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
@@ -193,6 +194,8 @@ class Changes:
 
     async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Return the restoration of :meth:`rehydrate`, which never goes beyond the engine's limit."""
+        if budget_tokens is not None and budget_tokens < 0:
+            raise InvalidInput(f"budget is {budget_tokens}", hint="give a number of tokens, 0 or more")
         wanting = await self._files.find_wanted(uris)
         if uris is None:
             history, uri_of = self._history.current, self._files.uri_of
