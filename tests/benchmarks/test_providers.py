@@ -352,13 +352,13 @@ async def _drain_sdk(api: str, url: str, request: dict[str, Any]) -> int:
         from anthropic import AsyncAnthropic
 
         async with AsyncAnthropic(api_key="sk-fake", base_url=url) as client:
-            return await _drain(await client.messages.create(stream=True, **request))
+            return await _drain(await client.messages.create(**request))
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="sk-fake", base_url=url) as service:
         if api == "openai-chat":
-            return await _drain(await service.chat.completions.create(stream=True, **request))
-        return await _drain(await service.responses.create(stream=True, **request))
+            return await _drain(await service.chat.completions.create(**request))
+        return await _drain(await service.responses.create(**request))
 
 
 async def _drain(items: AsyncIterator[Any]) -> int:
