@@ -20,7 +20,6 @@ Cost: one pass over the text of the entries, in a thread.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -36,6 +35,7 @@ from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import SEARCHES
+from sidecar.text.clip import compact_json, text_or_json
 
 PLACE = re.compile(r"#(\d{1,9})")
 """The place of an entry in the chronicle."""
@@ -144,12 +144,9 @@ def entry_text(entry: Entry) -> str:
             case TextBlock(text=text):
                 parts.append(text)
             case ToolCallBlock(name=name, input=given):
-                parts.append(f"{name} {json.dumps(given, ensure_ascii=False, default=str)}")
+                parts.append(f"{name} {compact_json(given)}")
             case ToolResultBlock(output=output):
-                shown = (
-                    output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
-                )
-                parts.append(shown)
+                parts.append(text_or_json(output))
             case _:
                 continue
     return "\n".join(parts)

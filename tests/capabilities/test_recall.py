@@ -94,7 +94,15 @@ def test_a_match_tells_where_its_rarest_word_stands() -> None:
 
 def test_the_words_of_a_query_are_bounded() -> None:
     assert len(words_of(" ".join(f"w{n}" for n in range(1_000)))) == 32
-    assert entry_text(ENTRIES[1]) == 'bash {"command": "make check"}'
+    assert entry_text(ENTRIES[1]) == 'bash {"command":"make check"}'
+
+
+def test_a_result_that_no_json_can_hold_hides_no_other() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    entries = [entry_of(ToolTurn((ToolResultBlock("1", nested),))), *ENTRIES]
+    assert [match.index for match in search_entries(entries, "ValueError", 5)] == [3]
 
 
 def test_calls_that_only_name_a_path_take_no_place_of_what_is_said_of_it() -> None:

@@ -16,7 +16,6 @@ Nothing here decides which events are sent. The settings of both engines of the 
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,6 +55,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory.budget import MemoryLimits, fit_items, level_cap, truncate_text
 from sidecar.rooms.memory.estimate import CHARS_PER_TOKEN, IMAGE_TOKENS, event_tokens
+from sidecar.text.clip import text_or_json
 
 CLIENTS: Final = "clients"
 """The channel of prompts."""
@@ -361,7 +361,7 @@ def cuttable_texts(block: Block) -> Iterator[str]:
         case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
             yield text
         case ToolResultBlock(output=output):
-            yield _as_text(output)
+            yield text_or_json(output)
         case ToolCallBlock(input=Mapping() as arguments):
             yield from (value for value in arguments.values() if isinstance(value, str))
 
@@ -371,8 +371,8 @@ def cut_block(block: Block, cap: int) -> Block:
     match block:
         case TextBlock(text=text) | ThinkingBlock(text=text, signature=None):
             return replace(block, text=_cut_text(text, cap))
-        case ToolResultBlock(output=output) if len(_as_text(output)) > cap:
-            return replace(block, output=_cut_text(_as_text(output), cap))
+        case ToolResultBlock(output=output) if len(text_or_json(output)) > cap:
+            return replace(block, output=_cut_text(text_or_json(output), cap))
         case ToolCallBlock(input=Mapping() as arguments):
             cut = {name: _cut_text(text, cap) for name, text in arguments.items() if isinstance(text, str)}
             return replace(block, input={**arguments, **cut})
@@ -382,10 +382,6 @@ def cut_block(block: Block, cap: int) -> Block:
 def _cut_text(text: str, cap: int) -> str:
     """Return *text* cut to *cap* characters, or *text* itself where the cut one with its marker is longer."""
     return min(text, truncate_text(text, cap), key=len)
-
-
-def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
 
 
 def read_setting(policy: Mapping[str, float], name: str, default: float, *, least: float) -> float:
