@@ -56,7 +56,7 @@ from sidecar.permissions.access import (
     ServerToolAccess,
 )
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.text.calls import FETCHES_PAGE, NO_EFFECTS, ToolEffects, own_name
+from sidecar.text.calls import FETCHES_PAGE, FOLDER_ARGUMENTS, NO_EFFECTS, ToolEffects, own_name
 from sidecar.text.mend import mend_object, place_of_mistake
 from sidecar.workspace.paths import resolve_path
 
@@ -382,7 +382,8 @@ def access_of_call(
     if effects == FETCHES_PAGE:
         return FetchAccess(urlsplit(text).netloc.lower())
     if effects.kind == "runs":
-        folder = resolve_path(str(arguments.get("cwd") or "."), cwd, roots).path
+        folders = (arguments[name] for name in FOLDER_ARGUMENTS if arguments.get(name) is not None)
+        folder = resolve_path(str(next(folders, "") or "."), cwd, roots).path
         return CommandAccess(text, folder, is_posix=runs_posix_shell())
     paths = [resolve_path(path, cwd, roots) for path in effects.paths_in({effects.arguments[0]: text})]
     if not effects.may_change:

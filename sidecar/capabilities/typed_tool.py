@@ -21,7 +21,14 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext, ToolReply
 from sidecar.capabilities.paths import find_near
 from sidecar.llmgateway.contract import ToolDescriptor
-from sidecar.text.calls import COMMAND_ARGUMENTS, PATH_ARGUMENTS, ToolEffects, ToolKind, unwrap_command
+from sidecar.text.calls import (
+    COMMAND_ARGUMENTS,
+    FOLDER_ARGUMENTS,
+    PATH_ARGUMENTS,
+    ToolEffects,
+    ToolKind,
+    unwrap_command,
+)
 from sidecar.text.mend import mend_value
 from sidecar.workspace.contract import FileAccessError
 
@@ -30,6 +37,7 @@ _OTHER_NAMES: Final = (
     dict.fromkeys(("old_string", "oldString", "oldText", "old_str"), "old_text")
     | dict.fromkeys(("new_string", "newString", "newText", "new_str"), "new_text")
     | dict.fromkeys(("replaceAll", "allow_multiple"), "replace_all")
+    | dict.fromkeys(("run_in_background", "is_background"), "background")
     | {"todos": "entries", "regex": "pattern", "file_text": "content"}
 )
 """Names of arguments that models have learned from other agents, and ours."""
@@ -102,7 +110,7 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
     given_values: dict[str, Any] = _use_own_names(
         {name: value for name, value in raw.items() if value is not None}
     )
-    for names in (PATH_ARGUMENTS, COMMAND_ARGUMENTS):
+    for names in (PATH_ARGUMENTS, COMMAND_ARGUMENTS, FOLDER_ARGUMENTS):
         known = next((name for name in names if name in given_values), None)
         if names[0] in of.__struct_fields__ and known is not None:
             given_values[names[0]] = given_values[known]

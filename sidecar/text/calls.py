@@ -47,6 +47,7 @@ with text that the call carries; ``removes`` and ``moves`` do this to files; ``r
 
 PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "file")
 COMMAND_ARGUMENTS: Final = ("command", "cmd")
+FOLDER_ARGUMENTS: Final = ("cwd", "workdir", "working_directory", "workingDirectory", "Cwd")
 
 
 class ToolEffects(Value):
@@ -237,7 +238,7 @@ _MOVE: Final = frozenset(("move", "rename"))
 _RUN: Final = frozenset(("run", "execute", "exec", "shell", "bash", "terminal", "process", "command"))
 """Words in the names of tools and arguments."""
 
-_FOLDERS: Final = frozenset(("workdir", "cwd", "working_directory", "dir_path", "Cwd", "workingDirectory"))
+_FOLDERS: Final = (*FOLDER_ARGUMENTS, "dir_path")
 _NEW_TEXTS: Final = (
     *("new_string", "newText", "newString", "new_str", "new_text", "new", "replacement", "new_source"),
 )
@@ -395,7 +396,7 @@ def touches_named(effects: ToolEffects, arguments: object, *, failed: bool = Fal
     if failed and effects.kind != "runs":
         return ()
     given = arguments if isinstance(arguments, dict | Mapping) else {"input": arguments}
-    folder = "" if _FOLDERS.isdisjoint(given) else first_text(given, _FOLDERS)
+    folder = first_text(given, _FOLDERS)
     if effects.kind in ("patches", "runs", "anything"):
         touches: list[Touch] = []
         patches = [text for text in texts_among(given) if "*** Begin Patch" in text]

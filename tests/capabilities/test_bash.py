@@ -161,6 +161,7 @@ async def test_the_folder_it_runs_in(desk: Desk) -> None:
     desk.put("sub/x")
     assert await desk.output(BASH, command="pwd") == f"{desk.root}\n[exit 0]"
     assert await desk.output(BASH, command="pwd", cwd="sub") == f"{desk.root}/sub\n[exit 0]"
+    assert await desk.output(BASH, command="pwd", workdir="sub") == f"{desk.root}/sub\n[exit 0]"
     assert "cannot run this in sub/x: Not a directory" in await desk.failure(BASH, command="pwd", cwd="sub/x")
 
 
