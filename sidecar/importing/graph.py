@@ -167,15 +167,17 @@ class KnownFiles:
     def _read(
         self, file: ShownFile, call_id: str, ranges: tuple[tuple[int, int | None], ...] = ()
     ) -> Iterator[FileRead]:
-        """Yield the read of *file*; none where its path begins at a folder that is not known."""
+        """Yield the read of *file*; none where its path begins at an unknown folder, or cannot be one."""
         path = self._absolute(file.path)
-        if not parse_path(path).is_absolute():
+        try:
+            uri = parse_path(path).as_uri()
+        except ValueError:  # a relative path, or one with half a character
             return
         self._texts[path] = file.text
         digest = sha256(file.text.removeprefix("\ufeff").encode("utf-8", "replace")).hexdigest()
         yield FileRead(
             path=path,
-            uri=parse_path(path).as_uri(),
+            uri=uri,
             hash=f"sha256:{digest}",
             source="disk",
             call_id=call_id,

@@ -50,6 +50,12 @@ def test_a_path_in_a_folder_that_is_not_known_is_no_read() -> None:
     assert reads(("read", {"path": "a.py"}, "x\n"), cwd="") == []
 
 
+@pytest.mark.parametrize("cwd", ["/w", "C:\\w"])
+def test_a_path_with_half_a_character_is_no_read(cwd: str) -> None:
+    write = ("write", {"path": "\ud800", "content": "a"}, None)
+    assert reads(write, cwd=cwd) == reads(write, cwd=f"{cwd}\udfff") == []
+
+
 def test_a_failed_call_shows_no_file() -> None:
     assert reads(("write", {"path": "/w/a.py", "content": "a"}, None), is_error=True) == []
 

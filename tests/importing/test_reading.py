@@ -59,7 +59,7 @@ pytestmark = pytest.mark.slow
 
 N_DAMAGED = 250
 ODD: tuple[Any, ...] = (
-    *(None, True, 0, -1, 2**70, 1e308, float("nan"), "", "x" * 100, "\ud800"),
+    *(None, True, 0, -1, 2**70, 1e308, float("nan"), "", "x" * 100, "\ud800", "/w/\ud800"),
     *([], {}, [[]], [None], ["x", 1], {"a": {}}, {"type": []}, {"type": "text"}),
 )
 """Values of every kind, put in any place."""
