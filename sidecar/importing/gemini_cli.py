@@ -47,7 +47,10 @@ def read_gemini_cli(records: Iterable[Json], builder: ImportBuilder) -> None:
         if isinstance(listed, list):
             messages = {}
         if "$rewindTo" in record:
-            messages = cut_before(messages, as_text(record["$rewindTo"]), builder)
+            n_before, key = len(messages), as_text(record["$rewindTo"])
+            while key in messages:
+                messages.popitem()
+            builder.note("rewound", n_before - len(messages))
         for message in as_list(listed) or ([record] if "type" in record else []):
             message = as_mapping(message)
             messages[as_text(message.get("id")) or f"#{len(messages)}"] = message
@@ -56,15 +59,6 @@ def read_gemini_cli(records: Iterable[Json], builder: ImportBuilder) -> None:
         builder.cwd = builder.cwd or as_text(next(iter(folders), ""))
     for key, message in messages.items():
         read_message(builder, message, key)
-
-
-def cut_before(
-    messages: Mapping[str, Mapping[str, Json]], key: str, builder: ImportBuilder
-) -> dict[str, Mapping[str, Json]]:
-    keys = list(messages)
-    n_kept = keys.index(key) if key in messages else len(keys)
-    builder.note("rewound", len(keys) - n_kept)
-    return {each: messages[each] for each in keys[:n_kept]}
 
 
 def read_message(builder: ImportBuilder, message: Mapping[str, Json], key: str) -> None:

@@ -177,7 +177,21 @@ def pi_session(n_turns: int) -> Iterator[Any]:
         parent = f"{turn - 6}" if turn % 20 == 19 else f"{turn}"
 
 
-SCALES = {"claude-code": claude_session, "codex": codex_session, "pi": pi_session}
+def gemini_session(n_turns: int) -> Iterator[Any]:
+    """Yield a session in which every other prompt was taken back."""
+    yield {"sessionId": "s"}
+    for turn in range(2 * n_turns):
+        yield {"id": f"{turn}", "type": "user", "content": f"prompt {turn}", "timestamp": AT}
+        yield {"id": f"{turn}a", "type": "user", "content": "not this", "timestamp": AT}
+        yield {"$rewindTo": f"{turn}a"}
+
+
+SCALES = {
+    "claude-code": claude_session,
+    "codex": codex_session,
+    "gemini-cli": gemini_session,
+    "pi": pi_session,
+}
 
 
 @pytest.mark.parametrize("name", SCALES)
