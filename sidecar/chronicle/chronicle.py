@@ -268,7 +268,8 @@ class Chronicle:
             text, shares = self._render(cuts, n_entries, shown)
             tokens = meter(text)
             if tokens > room:
-                fails, high_chars = tried, size
+                # Smaller factors with the same lines fit no better.
+                fails, high_chars = step_within(size - 1, size_at, fits, tried) + 1, size
             else:
                 fits, low_chars = tried, size
                 best = Written(text=text, tokens=tokens, n_entries=n_entries, shares=shares)

@@ -134,6 +134,21 @@ def test_a_room_too_small_for_the_places_gives_no_chronicle() -> None:
     assert write([typed("Hello.")], 10) == Written(text="", tokens=0, n_entries=1, shares={})
 
 
+@pytest.mark.parametrize("room", [0, 100, 700])
+def test_a_room_for_little_is_not_tried_factor_by_factor(room: int) -> None:
+    metered: list[str] = []
+
+    def meter(text: str) -> int:
+        metered.append(text)
+        return len(text)
+
+    chronicle = Chronicle()
+    for number in range(12):
+        chronicle.add(shown("retries() failed at src/a.py:7\n" * 30 + str(number)))
+    chronicle.write(room, meter=meter)
+    assert len(metered) <= 30
+
+
 def test_an_empty_conversation_has_no_chronicle() -> None:
     assert write([], 1_000).text == ""
 
