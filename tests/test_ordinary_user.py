@@ -14,6 +14,7 @@ from file_powers import DROPPED, drop_file_powers, opens_every_file
 from repository import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux" or not opens_every_file(), reason="this is an ordinary user")
 def test_permissions_without_the_power_to_open_every_file(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ async def test_the_first_examples_of_the_readme_work_as_they_stand(
     assert "The parrot is blue." in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
 async def test_the_shell_script_gets_an_answer(folder: Path, env: dict[str, str]) -> None:
     script, named = str(CLIENTS / "shell" / "ask.sh"), {**env, "SIDECAR": " ".join(DAEMON)}
@@ -196,6 +197,7 @@ async def test_the_shell_script_gets_an_answer(folder: Path, env: dict[str, str]
     assert "The parrot is blue." in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
 async def test_the_command_of_the_shell_readme_works_as_it_stands(env: dict[str, str]) -> None:
     readme = (CLIENTS / "shell" / "README.md").read_text(encoding="utf-8")
@@ -207,6 +209,7 @@ async def test_the_command_of_the_shell_readme_works_as_it_stands(env: dict[str,
     assert '"stopReason":"end_turn"' in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell on Windows")
 async def test_the_shell_script_takes_quotes_and_says_when_there_is_no_daemon(
     folder: Path, env: dict[str, str]
