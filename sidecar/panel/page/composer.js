@@ -37,6 +37,8 @@ export class Composer {
   #offers = [];
   #chosen = 0;
   #asked = 0;
+  /** The question that the offers answer; they may still stand while a newer one is under way. */
+  #answered = 0;
   #isBusy = false;
   /** @type {Image[]} */
   #images = [];
@@ -191,6 +193,7 @@ export class Composer {
     const offers = await this.actions.complete(this.text, offset).catch(() => []);
     if (number !== this.#asked || document.activeElement !== this.input) return;
     this.#offers = offers;
+    this.#answered = number;
     this.#chosen = 0;
     this.#drawOffers();
   }
@@ -257,16 +260,17 @@ export class Composer {
         this.#chosen = (this.#chosen + (event.key === "ArrowDown" ? 1 : count - 1)) % count;
         this.#drawOffers();
         return true;
-      case "Enter": {
-        // A command that is typed whole is sent, not completed to itself.
+      case "Enter":
+      case "Tab": {
         const offer = this.#offers[this.#chosen];
-        if (event.shiftKey || offer?.text.trimEnd() === this.text.slice(offer?.from, this.input.selectionStart).trimEnd()) return false;
-        this.#accept(this.#chosen);
+        const typed = this.text.slice(offer?.from, this.input.selectionStart).trimEnd();
+        // Offers for an earlier text count where they begin with the present one: nothing typed is replaced by them.
+        const isStale = this.#answered !== this.#asked && !offer?.text.startsWith(typed);
+        // A command that is typed whole is sent, not completed to itself.
+        if (event.key === "Enter" && (event.shiftKey || isStale || offer?.text.trimEnd() === typed)) return false;
+        if (!isStale) this.#accept(this.#chosen);
         return true;
       }
-      case "Tab":
-        this.#accept(this.#chosen);
-        return true;
       case "Escape":
         this.#close();
         return true;

@@ -266,6 +266,18 @@ test("a completion is taken with Tab", async () => {
   expect(stage.panel.composer.text).toBe("/compact ");
 });
 
+test("an offer for an earlier text replaces nothing that was typed since", async () => {
+  await connect("s1");
+  stage.panel.composer.input.focus();
+  type("/c");
+  await vi.waitFor(() => expect(stage.panel.composer.list.hidden).toBe(false));
+  type("/compact now");
+  press("Tab");
+  expect(stage.panel.composer.text).toBe("/compact now");
+  press("Enter");
+  expect(stage.panel.composer.text).toBe("");
+});
+
 test("the events of another conversation change nothing", async () => {
   await connect("s1");
   stage.panel.receive("sidecar/event", { sid: "other", seq: 6, at: 1, kind: "notice", data: { severity: "info", title: "x", description: "" } });
