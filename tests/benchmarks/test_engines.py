@@ -113,8 +113,9 @@ async def compact(session: Session, engine: SessionEngine, chronicle: SessionChr
 
 
 def test_a_compaction_costs_what_it_keeps(benchmark: BenchmarkFixture) -> None:
-    """Warm, of a conversation that was read as it arrived, the same for the same view.
+    """Warm, of a conversation that was read as it arrived, it follows the view, and not the conversation.
 
+    Only the counts of the loss report follow the number of files and commands, of which each has some here.
     Cold, of one that was loaded, it is linear; beside it stands one pass of a regex over the text.
     """
     sessions = [Session(WindowBudgetEngine(), n_turns, 200_000) for n_turns in (1_000, 10_000, 100_000)]
@@ -139,7 +140,7 @@ def test_a_compaction_costs_what_it_keeps(benchmark: BenchmarkFixture) -> None:
         for each, one in zip(cold, regex, strict=True)
     ]
     tell("cold: " + "; ".join(rows) + " for 1,000 and 10,000")
-    assert warm[2] <= 2 * warm[1]
+    assert warm[2] <= 4 * warm[1]
     assert cold[1] <= 12 * cold[0]
 
 
