@@ -1,6 +1,4 @@
-"""Model cards: a catalogue of them, the built-in one, and the published ones.
-
-A catalogue is a value: cards of the user's configuration make a new one, nothing is registered globally.
+"""Model cards by their ids: a catalogue of the built-in ones, and the published ones.
 
 Published cards come from the package ``genai-prices``, completed by the table of families; without the
 package from the table alone. A look-up may import the package, which takes a tenth of a second: the event
@@ -14,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 from typing import Final
 
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
@@ -201,36 +200,9 @@ OFFLINE_CARD: Final = _embed_card("offline-1", "offline", "Offline 1 (built in, 
 """The embedded model: finds and cites, needs no key."""
 
 
-class Catalog:
-    """Model cards by id; of two cards with one id the later one counts.
-
-    Attributes:
-        by_id: the cards, in the order they were given.
-
-    >>> Catalog([MOCK_CARD]).get("mock-1").context_window
-    32000
-    """
-
-    __slots__ = ("by_id",)
-
-    def __init__(self, cards: Iterable[ModelCard]) -> None:
-        self.by_id = {card.id: card for card in cards}
-
-    @property
-    def cards(self) -> tuple[ModelCard, ...]:
-        """The cards, in the order they were given."""
-        return tuple(self.by_id.values())
-
-    def get(self, model_id: str) -> ModelCard | None:
-        """Return the card of *model_id*, or None when it is unknown. Never raises."""
-        return self.by_id.get(model_id)
-
-    def with_cards(self, cards: Iterable[ModelCard]) -> Catalog:
-        """Return a catalogue of these cards and *cards*, which take precedence."""
-        return Catalog((*self.cards, *cards))
-
-
-BUILT_IN: Final = Catalog((OFFLINE_CARD, MOCK_CARD))
+BUILT_IN: Final[Mapping[str, ModelCard]] = MappingProxyType(
+    {card.id: card for card in (OFFLINE_CARD, MOCK_CARD)}
+)
 """The models that need neither a key nor a network."""
 
 

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.values import Value
-from sidecar.llmgateway.catalog import BUILT_IN, Catalog, card_of, output_limit, published_card
+from sidecar.llmgateway.catalog import BUILT_IN, card_of, output_limit, published_card
 from sidecar.llmgateway.channel import Invoke, channel_of
 from sidecar.llmgateway.config import ModelEntry, ModelSettings
 from sidecar.llmgateway.contract import (
@@ -44,9 +44,6 @@ from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
 from sidecar.llmgateway.providers import ProviderModels
 from sidecar.llmgateway.published import BUNDLED, PublishedModels
 
-ProviderFactory: TypeAlias = Callable[[ModelCard], Invoke]
-"""Makes the invoker of one card. Contract: opens no connection; raises GatewayError when it cannot serve."""
-
 _MOCK_WORDS: Final = ("Hello ", "from ", "the ", "mock ", "model.")
 _MOCK_USAGE: Final = Usage(input_tokens=8, output_tokens=5)
 
@@ -72,22 +69,22 @@ def mock_model(conversation: Conversation, options: StreamOptions) -> Channel:
     return channel_of(emissions)
 
 
-def offline_provider(is_program: Callable[[str], bool]) -> ProviderFactory:
-    """Return the provider of ``offline-1``; the model is imported when the first call needs it.
+def offline_provider(is_program: Callable[[str], bool]) -> Invoke:
+    """Return ``offline-1``, which is imported when the first call needs it.
 
     *is_program* says whether a program of that name is installed. Contract: never raises.
     """
 
-    def invoker(card: ModelCard) -> Invoke:
+    def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
         from sidecar.llmgateway.offline import offline_model
 
-        return offline_model(is_program)
+        return offline_model(is_program)(conversation, options)
 
-    return invoker
+    return invoke
 
 
-PROVIDERS: Final[Mapping[str, ProviderFactory]] = MappingProxyType(
-    {"mock": lambda card: mock_model, "offline": offline_provider(lambda name: False)}
+PROVIDERS: Final[Mapping[str, Invoke]] = MappingProxyType(
+    {"mock": mock_model, "offline": offline_provider(lambda name: False)}
 )
 """The providers that need neither a key nor a network, by ``ModelCard.provider``."""
 
@@ -97,8 +94,8 @@ def stream(
     conversation: Conversation,
     options: StreamOptions | None = None,
     *,
-    catalog: Catalog = BUILT_IN,
-    providers: Mapping[str, ProviderFactory] = PROVIDERS,
+    catalog: Mapping[str, ModelCard] = BUILT_IN,
+    providers: Mapping[str, Invoke] = PROVIDERS,
 ) -> Channel:
     """Call *model* and return its channel. Never raises.
 
@@ -110,26 +107,17 @@ def stream(
         conversation: the conversation to answer.
         options: the options of the call; None for the defaults.
         catalog: the cards of models by id.
-        providers: the factories of invokers by the provider of a card.
+        providers: the invokers by the provider of a card.
 
     Returns:
         The channel of the call. For an unknown model or provider it has one ``unsupported`` error emission.
     """
-    card = model if isinstance(model, ModelCard) else catalog.by_id.get(model)
-    factory = providers.get(card.provider) if card is not None else None
+    card = model if isinstance(model, ModelCard) else catalog.get(model)
     options = options or StreamOptions()
-    if factory is not None and card is not None:
-        try:
-            return factory(card)(conversation, options)
-        except GatewayError as error:
-            emission = ErrorEmission(error)
-
-            async def emissions() -> AsyncIterator[Emission]:
-                yield emission
-
-            return channel_of(emissions)
+    if card is not None and card.provider in providers:
+        return providers[card.provider](conversation, options)
     if card is None:
-        known = ", ".join(each.id for each in catalog.cards if each.provider != "mock")
+        known = ", ".join(each.id for each in catalog.values() if each.provider != "mock")
         hint = f"known models: {known}, and provider:model, such as openai:gpt-5"
         unserved = gateway_error("unsupported", f"no model {model!r} is known; {hint}")
     else:

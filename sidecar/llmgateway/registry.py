@@ -18,7 +18,7 @@ from msgspec import field
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
 from sidecar._internal.values import Value
-from sidecar.llmgateway.catalog import BUILT_IN, MOCK_CARD, OFFLINE_CARD, Catalog
+from sidecar.llmgateway.catalog import BUILT_IN, MOCK_CARD, OFFLINE_CARD
 from sidecar.llmgateway.channel import Invoke, channel_of, contain_cancellation, with_fallback
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
@@ -44,7 +44,7 @@ from sidecar.llmgateway.contract import (
     emissions_of,
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
-from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, Route, Routes, stream
+from sidecar.llmgateway.gateway import PROVIDERS, Route, Routes, stream
 from sidecar.llmgateway.names import OLLAMA, Provider, extra_of, parse_name
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
@@ -104,8 +104,8 @@ class ModelRegistry:
 
     def __init__(
         self,
-        catalog: Catalog = BUILT_IN,
-        providers: Mapping[str, ProviderFactory] = PROVIDERS,
+        catalog: Mapping[str, ModelCard] = BUILT_IN,
+        providers: Mapping[str, Invoke] = PROVIDERS,
         default: str = OFFLINE_CARD.id,
         *,
         setup: ModelSetup | None = None,
@@ -157,14 +157,14 @@ class ModelRegistry:
 
     def card(self, model_id: str) -> ModelCard | None:
         """Return the card of *model_id*, or None when nothing is known of it."""
-        return self.catalog.by_id.get(model_id) or self._routes.card(model_id)
+        return self.catalog.get(model_id) or self._routes.card(model_id)
 
     def why_not(self, model_id: str) -> str | None:
         """Return the reason why *model_id* cannot be called, None when it can be tried.
 
         A missing key shows only when it is called.
         """
-        if self.catalog.get(model_id) is not None:
+        if model_id in self.catalog:
             return None
         route = self._routes.find(model_id)
         if route is None:
@@ -179,7 +179,7 @@ class ModelRegistry:
 
     def origin(self, model_id: str) -> ModelOrigin:
         """Return the place that *model_id* is known from: settings, a local server, a published list."""
-        if self.catalog.get(model_id) is not None:
+        if model_id in self.catalog:
             return "builtIn"
         if model_id in self.settings.models:
             return "configured"
@@ -198,7 +198,7 @@ class ModelRegistry:
 
         Options that a call leaves open come from the settings.
         """
-        route = self._routes.find(model_id) if model_id not in self.catalog.by_id else None
+        route = self._route(model_id)
         if route is None:
             return partial(stream, model_id, catalog=self.catalog, providers=self.providers)
         card = self.card(model_id) or route.bare_card
@@ -296,7 +296,7 @@ class ModelRegistry:
         Models of the settings come first, then models of providers and servers, each with its newest first,
         then the built-in one. The mock model is for tests of clients, and is found by its name alone.
         """
-        built_in = (card.id for card in self.catalog.cards if card.id != MOCK_CARD.id)
+        built_in = (each for each in self.catalog if each != MOCK_CARD.id)
         return tuple(dict.fromkeys((self.default, *self.settings.models, *self._on_offer, *built_in)))
 
     async def ready(self, model_id: str) -> None:
@@ -340,7 +340,7 @@ class ModelRegistry:
 
     def _route(self, model_id: str) -> Route | None:
         """Return the route of *model_id*, None when the catalogue has it."""
-        return self._routes.find(model_id) if self.catalog.get(model_id) is None else None
+        return self._routes.find(model_id) if model_id not in self.catalog else None
 
     async def at(self, folder: Path, *, is_chosen: bool = False) -> ModelRegistry:
         """Return the registry for sessions in *folder*, with its settings and a new survey of the machine.
@@ -406,12 +406,8 @@ class ModelRegistry:
             raise InvalidInput("models must be an object of models by id")
         for model_id, spec in named.items():
             card, model = model_from_json(model_id, spec)
-            self.catalog = self.catalog.with_cards([card])
-
-            def factory(card: ModelCard, model: Invoke = model) -> Invoke:
-                return model
-
-            self.providers = {**self.providers, card.provider: factory}
+            self.catalog = {**self.catalog, card.id: card}
+            self.providers = {**self.providers, card.provider: model}
 
 
 def least_tokens(conversation: Conversation) -> int:

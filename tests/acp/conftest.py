@@ -181,7 +181,7 @@ class Stage:
         self.daemon.models.add_scripted({MODEL: spec})
         card = self.daemon.models.card(MODEL)
         assert card is not None
-        model = self.daemon.models.providers[card.provider](card)
+        model = self.daemon.models.providers[card.provider]
         assert isinstance(model, ScriptedModel)
         return model
 

@@ -32,7 +32,7 @@ async def time_prompts(folder: Path, window: int = 10_000_000, n_words: int = 1)
     answer = [Say("A short answer of a few words, said in several deltas. " * n_words, 10)]
     model = ScriptedModel([answer], when_exhausted="repeat")
     daemon.models.add_scripted({"fake-1": {"scripted": [[{"text": "unused"}]], "contextWindow": window}})
-    daemon.models.providers = {**daemon.models.providers, "scripted:fake-1": lambda _: model}
+    daemon.models.providers = {**daemon.models.providers, "scripted:fake-1": model}
     session = await daemon.service.hub.new(NewSession(str(folder), model="fake-1"))
     seconds: list[float] = []
     for number in range(N_PROMPTS):

@@ -57,7 +57,7 @@ class Stage:
         """Let the scripted model's window be *window* from now on."""
         card = self.models.card("scripted-1")
         assert card is not None
-        self.models.catalog = self.models.catalog.with_cards([replace(card, context_window=window)])
+        self.models.catalog = {**self.models.catalog, card.id: replace(card, context_window=window)}
         for session in self.hub.sessions:
             session.record.look_up_card()
 
@@ -98,7 +98,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
         workspace = FakeWorkspace()
         folder = tmp_path / "project"
         folder.mkdir(exist_ok=True)
-        models = ModelRegistry(BUILT_IN.with_cards([card]), {"scripted": lambda _: model}, "scripted-1")
+        models = ModelRegistry({**BUILT_IN, card.id: card}, {"scripted": model}, "scripted-1")
         running: list[FakeToolServers] = []
 
         def run_servers(host: ServerHost) -> FakeToolServers:

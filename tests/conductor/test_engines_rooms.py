@@ -63,7 +63,7 @@ async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: A
     stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")]])
     session = await talk(stage, "summarizing", 3)
     card = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
+    stage.models.catalog = {**stage.models.catalog, card.id: replace(card, reasoning=True)}
     await session.compact(CompactionRequest()).outcome
     options = stage.model.calls[-1].options
     assert (options.temperature, options.max_output_tokens) == (None, 1000)

@@ -31,7 +31,7 @@ def choices(session: Session, config_id: str) -> list[str]:
 
 def let_think(stage: Any) -> None:
     card = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
+    stage.models.catalog = {**stage.models.catalog, card.id: replace(card, reasoning=True)}
 
 
 async def test_the_options_are_listed_with_their_current_values(make_stage: Any) -> None:

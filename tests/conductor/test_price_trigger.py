@@ -85,7 +85,7 @@ async def limits(
         [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(**settings)
     )
     model = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=cost)])
+    stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=cost)}
     session = await stage.session()
     found = []
     for number in range(60):
@@ -114,7 +114,7 @@ async def test_else_the_window_alone_decides(make_stage: Any, cost: CostSheet, b
 async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
     stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=compaction_settings(by_price=True))
     model = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])
+    stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=DEAR)}
     session = await stage.session(policy={"triggerRatio": 0.9})
     for number in range(60):
         await stage.ask(session, f"{number}")
@@ -126,7 +126,7 @@ async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) ->
         [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(by_price=True)
     )
     model = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])
+    stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=DEAR)}
     session = await stage.session()
     for number in range(60):
         await stage.ask(session, f"{number}")

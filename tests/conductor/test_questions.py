@@ -38,7 +38,7 @@ class Stage:
         self.daemon: Daemon = build(self.home)
         models = self.daemon.models
         models.add_scripted({"scripted-1": {"scripted": [[{"text": "unused"}]]}})
-        models.providers = {**models.providers, "scripted:scripted-1": lambda _: self.model}
+        models.providers = {**models.providers, "scripted:scripted-1": self.model}
         self.hub = self.daemon.service.hub
 
     def client(self, name: str, answer: Any = "away") -> tuple[Connection, FakeSink]:

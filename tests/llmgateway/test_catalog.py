@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.llmgateway import catalog
-from sidecar.llmgateway.catalog import BUILT_IN, Catalog, family_of, get_card, published_card
+from sidecar.llmgateway.catalog import family_of, get_card, published_card
 from sidecar.llmgateway.contract import CostSheet, Usage
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, ModelName, parse_name
 
@@ -25,19 +24,6 @@ def test_offline_1_is_there_without_a_key() -> None:
     card = get_card("offline-1")
     assert card is not None
     assert (card.context_window, card.provider) == (32_000, "offline")
-
-
-def test_cards_of_the_user_make_a_new_catalogue() -> None:
-    mock = get_card("mock-1")
-    assert mock is not None
-    mine = BUILT_IN.with_cards([replace(mock, id="mine", wire_id="mine"), replace(mock, context_window=9)])
-    assert [card.id for card in mine.cards] == ["offline-1", "mock-1", "mine"]
-    assert mine.get("mock-1") == replace(mock, context_window=9)
-    assert get_card("mock-1") == mock
-
-
-def test_an_empty_catalogue_knows_nothing() -> None:
-    assert Catalog([]).get("mock-1") is None
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[DeskMaker]:
         daemon = build(home)
         model = ScriptedModel(script, when_exhausted="repeat" if repeat else "fail")
         daemon.models.add_scripted({"scripted-1": {"scripted": [[{"text": "unused"}]]}})
-        daemon.models.providers = {**daemon.models.providers, "scripted:scripted-1": lambda _: model}
+        daemon.models.providers = {**daemon.models.providers, "scripted:scripted-1": model}
         desks.append(Desk(daemon, model, folder.resolve(), home))
         return desks[-1]
 

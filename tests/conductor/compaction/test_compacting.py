@@ -70,8 +70,8 @@ async def test_a_model_writes_a_note_where_that_is_cheap_or_wanted(
     stage, session = await a_long_talk(
         make_stage, [Say(DIGEST)], compaction=compaction_settings(note=note, view_share=0.2)
     )
-    catalog = stage.models.catalog
-    stage.models.catalog = catalog.with_cards([replace(stage.models.card("scripted-1"), cost=cost)])
+    priced = replace(stage.models.card("scripted-1"), cost=cost)
+    stage.models.catalog = {**stage.models.catalog, priced.id: priced}
     done = await compact(session, instructions=instructions)
     assert done.status == "completed"
     assert done.summary_source == ("model" if writes else "localFallback")
