@@ -218,22 +218,3 @@ def clip_middle(text: str, limit: int) -> str:
     tail = text[len(text) - tail_room :].encode("utf-8", "replace")
     ending = tail[len(tail) - tail_room :].decode("utf-8", "ignore")
     return head + marker.format(len(text) - len(head) - len(ending)) + ending
-
-
-def fair_cap(sizes: Sequence[int], total: int) -> int:
-    """Return the largest cap under which *sizes*, each cut to the cap, add up to at most *total*.
-
-    Small sizes stay whole and the largest pay. Returns the largest size when nothing need be cut, and never
-    less than 0.
-
-    >>> fair_cap([10, 90, 50], 100)
-    45
-    """
-    rest = max(total, 0)
-    ordered = sorted(sizes)
-    for index, size in enumerate(ordered):
-        share = rest // (len(ordered) - index)
-        if size > share:
-            return share
-        rest -= size
-    return ordered[-1] if ordered else 0

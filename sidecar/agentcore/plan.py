@@ -39,8 +39,9 @@ from dataclasses import replace
 from itertools import accumulate
 
 from sidecar._internal.values import Value
-from sidecar.agentcore.estimate import cost_in_prompt, fair_cap
+from sidecar.agentcore.estimate import cost_in_prompt
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, is_user_prompt
+from sidecar.text.clip import fair_cap
 
 DEFAULT_RESERVE_TOKENS = 16384
 DEFAULT_KEEP_RECENT_TOKENS = 20000

@@ -36,7 +36,6 @@ from sidecar.agentcore.estimate import (
     BYTES_PER_TOKEN,
     byte_length,
     clip_middle,
-    fair_cap,
     prompt_tokens,
     shorten,
 )
@@ -59,7 +58,7 @@ from sidecar.agentcore.messages import (
     text_message,
 )
 from sidecar.agentcore.plan import Budget, CutPlan
-from sidecar.text.clip import group_pieces
+from sidecar.text.clip import fair_cap, group_pieces
 
 NO_PRIOR_HISTORY = "No prior history."
 SPLIT_TURN_HEADER = "\n\n---\n\n**Turn Context (split turn):**\n\n"

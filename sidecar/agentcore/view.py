@@ -31,7 +31,6 @@ from sidecar.agentcore.estimate import (
     clip_middle,
     context_after,
     cost_in_prompt,
-    fair_cap,
     find_usage,
     is_stale,
 )
@@ -44,6 +43,7 @@ from sidecar.agentcore.messages import (
     text_block,
 )
 from sidecar.agentcore.plan import CutPlan
+from sidecar.text.clip import fair_cap
 
 LEFT_OUT_IMAGE = "[image left out]"
 

@@ -2,13 +2,14 @@
 
 A cut is marked: by an ellipsis within a line, by a line of its own elsewhere. Engines that count in bytes, or
 with marks that their documents fix, cut on their own. Each engine has its own unit and its own way to divide
-a message; the loop that fills a request until the next piece does not fit is the same.
+a message; the loop that fills a request until the next piece does not fit is the same, and so is the way to
+share out a room among items of which the largest must shrink.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -137,3 +138,22 @@ def split_bytes(text: str, max_bytes: int) -> Iterator[str]:
             end -= 1
         yield data[start:end].decode()
         start = end
+
+
+def fair_cap(sizes: Sequence[int], total: int) -> int:
+    """Return the largest cap under which *sizes*, each cut to the cap, add up to at most *total*.
+
+    Small sizes stay whole and the largest pay. Returns the largest size when nothing need be cut, and never
+    less than 0.
+
+    >>> fair_cap([10, 90, 50], 100)
+    45
+    """
+    rest = max(total, 0)
+    ordered = sorted(sizes)
+    for index, size in enumerate(ordered):
+        share = rest // (len(ordered) - index)
+        if size > share:
+            return share
+        rest -= size
+    return ordered[-1] if ordered else 0

@@ -17,7 +17,6 @@ from sidecar.agentcore.estimate import (
     estimate_context_tokens,
     estimate_tokens,
     estimate_total,
-    fair_cap,
     first_bytes,
     prompt_tokens,
     shorten,
@@ -263,13 +262,3 @@ def test_a_clipped_text_has_its_beginning_and_its_end() -> None:
 
 def test_a_lone_surrogate_is_replaced_where_text_is_cut() -> None:
     assert first_bytes("\ud800" + "x" * 10, 4) == "?xxx"
-
-
-@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 300))
-def test_a_fair_cap_fits_and_is_the_largest(sizes: list[int], total: int) -> None:
-    cap = fair_cap(sizes, total)
-    if sum(sizes) <= total:
-        assert cap == max(sizes, default=0)
-    else:
-        assert sum(min(size, cap) for size in sizes) <= max(total, 0)
-        assert sum(min(size, cap + 1) for size in sizes) > total

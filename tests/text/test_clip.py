@@ -13,6 +13,7 @@ from sidecar.text.clip import (
     compact_json,
     cut_end,
     cut_middle,
+    fair_cap,
     group_pieces,
     one_line,
     split_bytes,
@@ -81,3 +82,13 @@ def test_a_text_is_divided_between_characters(text: str, n_bytes: int) -> None:
     assert "".join(parts) == text.encode("utf-8", "replace").decode()
     assert all(parts)
     assert all(len(part.encode()) <= max(n_bytes, 4) for part in parts)
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 300))
+def test_a_fair_cap_fits_and_is_the_largest(sizes: list[int], total: int) -> None:
+    cap = fair_cap(sizes, total)
+    if sum(sizes) <= total:
+        assert cap == max(sizes, default=0)
+    else:
+        assert sum(min(size, cap) for size in sizes) <= max(total, 0)
+        assert sum(min(size, cap + 1) for size in sizes) > total

@@ -34,6 +34,7 @@ from sidecar.rooms.memory.estimate import (
     message_tokens,
 )
 from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
+from sidecar.text.clip import fair_cap
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,24 +190,6 @@ def truncate_older(events: Sequence[RoomEvent], max_chars: int) -> list[RoomEven
     return shown
 
 
-def level_cap(sizes: Sequence[int], budget: int) -> int:
-    """Return the size to which the largest must shrink so that all together fit *budget*.
-
-    The small stay whole as long as shrinking the large is enough. 0 when nothing is left to share out.
-
-    >>> level_cap([1, 5, 9], 10), level_cap([1, 2], 10), level_cap([4], -1)
-    (4, 2, 0)
-    """
-    left = budget
-    ascending = sorted(sizes)
-    for index, size in enumerate(ascending):
-        share = max(0, left // (len(ascending) - index))
-        if size > share:
-            return share
-        left -= size
-    return ascending[-1] if ascending else 0
-
-
 def fit_items(
     messages: Sequence[AIMessage], events: Sequence[RoomEvent], budget: int
 ) -> tuple[list[AIMessage], list[RoomEvent]]:
@@ -229,7 +212,7 @@ def fit_items(
     sizes = texts + [event_tokens(event) for event in events]
     if parts + sum(sizes) <= budget:
         return list(messages), list(events)
-    cap = level_cap(sizes, budget - parts)
+    cap = fair_cap(sizes, budget - parts)
     return [fit_message(message, cap) for message in messages], [fit_event(event, cap) for event in events]
 
 

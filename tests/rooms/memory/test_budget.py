@@ -17,7 +17,6 @@ from sidecar.rooms.memory.budget import (
     fit_event,
     fit_items,
     fit_message,
-    level_cap,
     plan_cut,
     recency_cut,
     tail_cut,
@@ -140,16 +139,6 @@ def test_fitting_cut_keeps_the_longest_tail_that_fits(costs: list[int], budget: 
     assert 0 <= cut <= max(0, len(costs) - 1)
     assert sum(costs[cut:]) <= budget or cut == max(0, len(costs) - 1)
     assert cut == 0 or sum(costs[cut - 1 :]) > budget
-
-
-@given(COSTS, st.integers(-100, 20_000))
-def test_level_cap_shares_out_the_budget(costs: list[int], budget: int) -> None:
-    """All fit under the cap, and a higher cap would not do."""
-    cap = level_cap(costs, budget)
-    if budget >= 0:
-        assert sum(min(cost, cap) for cost in costs) <= budget
-    if costs and cap < max(costs):
-        assert sum(min(cost, cap + 1) for cost in costs) > budget
 
 
 @given(

@@ -53,9 +53,9 @@ from sidecar.rooms import (
     TextContent,
     ToolCallContent,
 )
-from sidecar.rooms.memory.budget import MemoryLimits, fit_items, level_cap, truncate_text
+from sidecar.rooms.memory.budget import MemoryLimits, fit_items, truncate_text
 from sidecar.rooms.memory.estimate import CHARS_PER_TOKEN, IMAGE_TOKENS, event_tokens
-from sidecar.text.clip import text_or_json
+from sidecar.text.clip import fair_cap, text_or_json
 
 CLIENTS: Final = "clients"
 """The channel of prompts."""
@@ -348,7 +348,7 @@ def shorten_turns(
         if excess <= 0 or budget <= 0:
             break
         budget -= excess * CHARS_PER_TOKEN
-        cap = level_cap(sizes, max(0, budget))
+        cap = fair_cap(sizes, max(0, budget))
         shorter = tuple(
             replace(turn, blocks=tuple(cut_block(block, cap) for block in turn.blocks)) for turn in turns
         )
