@@ -39,7 +39,7 @@ from sidecar.llmgateway.config import near_name, read_settings
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, Key, checked_key, system_keyring
 from sidecar.llmgateway.diagnostics import Diagnostic, ask_model
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, extra_of
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers import is_installed
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.llmgateway.survey import PROPOSED
@@ -152,9 +152,9 @@ def read_key(provider: Provider) -> str:
 
 def install_missing(screen: Screen, provider: Provider) -> bool:
     """Install the extra of *provider* if the user of a terminal agrees; return whether it is there."""
-    extra, _ = extra_of(provider)
     if is_installed(provider):
         return True
+    extra = provider.extra
     screen.note(f"{provider.id} needs the extra [{extra}]; the command is: {install_command(extra)}")
     if not confirm("run it now? [Y]es, [n]o: "):
         return False

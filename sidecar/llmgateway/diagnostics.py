@@ -31,7 +31,7 @@ from sidecar.llmgateway.contract import (
     join_texts,
 )
 from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, extra_of
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
@@ -111,8 +111,8 @@ def _setup_diagnostics(
         # A main provider is listed in any case: it may be missing, or have no key.
         is_main = provider.id in _MAIN
         if not is_installed(provider):
-            extra, _ = extra_of(provider)
-            yield Diagnostic(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
+            install = install_command(provider.extra)
+            yield Diagnostic(provider.id, f"not installed; run: {install}", is_well=is_main)
             continue
         key = _key_diagnostic(provider, keys)
         text = f"{key.text}; use it with {provider.id}:MODEL" if key.is_well else key.text

@@ -27,7 +27,6 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
-    GatewayError,
     Modality,
     ModelCard,
     Reply,
@@ -124,18 +123,8 @@ def stream(
         found = f"model {card.id!r} is served by {card.provider!r}, which is not set up here"
         hint = f"set it up, or choose a model of {', '.join(sorted(providers))}"
         unserved = gateway_error("unsupported", f"{found}; {hint}", provider=card.provider)
-    return _call_once(model, conversation, options, unserved)
-
-
-def _call_once(
-    model: str | ModelCard, conversation: Conversation, options: StreamOptions, unserved: GatewayError
-) -> Channel:
-    """Return a call of *model* at a provider on the network; *unserved* is the error without one."""
 
     async def emissions() -> AsyncIterator[Emission]:
-        # Imported on first use: importers of the contract should not pay for a network.
-        from sidecar.llmgateway.gateway import open_once
-
         opened = await asyncio.to_thread(open_once, model)
         if opened is None:
             yield ErrorEmission(unserved)

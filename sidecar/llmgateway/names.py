@@ -62,6 +62,11 @@ class Provider:
     needs_key: bool = True
     published_as: str | None = None
 
+    @property
+    def extra(self) -> str:
+        """The extra of this package that it needs."""
+        return EXTRAS[self.api][0]
+
 
 Providers: TypeAlias = Mapping[str, Provider]
 """Providers by id."""
@@ -82,11 +87,6 @@ def parse_name(name: str) -> ModelName:
     """
     provider, colon, model = name.partition(":")
     return ModelName(provider, model) if colon and provider and model else ModelName(None, name)
-
-
-def extra_of(provider: Provider) -> tuple[str, str]:
-    """Return the extra that *provider* needs and the module that comes with it."""
-    return EXTRAS[provider.api]
 
 
 def library_of(provider: Provider, *, has_key: bool) -> str:

@@ -45,7 +45,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, Route, Routes, stream
-from sidecar.llmgateway.names import OLLAMA, Provider, extra_of, parse_name
+from sidecar.llmgateway.names import OLLAMA, Provider, parse_name
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.published import BUNDLED, PublishedModels
@@ -173,7 +173,7 @@ class ModelRegistry:
             meant = f", did you mean {near}:?" if near is not None else ""
             return "; ".join((f"no provider serves it{meant}", *self.problems))
         if not is_installed(route.provider):
-            extra, _ = extra_of(route.provider)
+            extra = route.provider.extra
             return f"it needs the extra [{extra}]; run: {install_command(extra)}"
         return None
 

@@ -26,7 +26,7 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, extra_of
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
 from sidecar.llmgateway.published import BUNDLED, PublishedModels
@@ -137,9 +137,7 @@ async def survey_machine(
             sources = {}
 
     def look() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-        missing = {
-            name: extra_of(providers[name])[0] for name in sources if not is_installed(providers[name])
-        }
+        missing = {name: providers[name].extra for name in sources if not is_installed(providers[name])}
         keys = {name: source for name, source in sources.items() if name not in missing}
         return missing, keys, dict(list_addresses(providers, keys, guesses=guesses)) if asks else {}
 
@@ -181,7 +179,7 @@ def list_addresses(
     """Yield the addresses of servers that list their models, by provider; see :func:`survey_machine`."""
     for name, provider in providers.items():
         address = address_of(provider).base_url
-        if address is None or extra_of(provider)[0] != "openai" or not is_installed(provider):
+        if address is None or provider.extra != "openai" or not is_installed(provider):
             continue
         is_moved = name in keys and address != provider.base_url
         known = PROVIDERS_BY_NAME.get(name)

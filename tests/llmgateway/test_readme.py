@@ -18,7 +18,7 @@ from sidecar.llmgateway.config import (
     read_settings,
 )
 from sidecar.llmgateway.credentials import AUTH_FILE, KEYRING_SERVICE
-from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, Provider, extra_of
+from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, Provider
 from sidecar.protocol.codec import from_wire
 from sidecar.protocol.messages import SessionNewParams
 from sidecar.service.handlers.session import tool_servers
@@ -67,7 +67,7 @@ def test_the_guide_lists_providers_extras_and_variables() -> None:
     assert len(rows) == 6
     for names, extra, variables in rows:
         known = [PROVIDERS_BY_NAME[name] for name in re.findall(r"`([a-z]+)`", names)]
-        assert {f"[{extra_of(provider)[0]}]" for provider in known} == {extra.strip().strip("`")}
+        assert {f"[{provider.extra}]" for provider in known} == {extra.strip().strip("`")}
         told = re.findall(r"`([A-Z_]+)`", variables)
         assert {*told} <= {*known[0].key_env, known[0].base_url_env, known[0].host_env}
 

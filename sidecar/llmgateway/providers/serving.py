@@ -25,13 +25,13 @@ from sidecar.llmgateway.contract import ApiKind, GatewayError, ModelCard, gatewa
 from sidecar.llmgateway.credentials import Credentials, Key, checked_key
 from sidecar.llmgateway.names import (
     ANTHROPIC,
+    EXTRAS,
     GOOGLE,
     OLLAMA,
     OPENAI_CHAT,
     OPENAI_RESPONSES,
     PYDANTIC_AI,
     Provider,
-    extra_of,
     library_of,
 )
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Adapter, Endpoint, SdkClient
@@ -218,10 +218,10 @@ class ClientPool(Generic[ClientT]):
     ) -> asyncio.Task[_Opened[ClientT]]:
         """Begin to make the client for *api_key* in a thread."""
         provider = self.provider
-        extra, _ = extra_of(provider)
 
         def connect() -> _Opened[ClientT]:
             if not is_installed(provider):
+                extra = provider.extra
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
                 raise gateway_error("unsupported", message, provider=provider.id)
             endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
@@ -271,7 +271,7 @@ class _LoopClients(Generic[ClientT]):
 
 def is_installed(provider: Provider) -> bool:
     """Whether the module that comes with the extra of *provider* can be imported."""
-    top, _, rest = extra_of(provider)[1].partition(".")
+    top, _, rest = EXTRAS[provider.api][1].partition(".")
     if find_spec(top) is None:
         return False
     return not rest or find_spec(f"{top}.{rest}") is not None
