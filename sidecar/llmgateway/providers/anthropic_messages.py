@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     Block,
     ImageBlock,
@@ -42,6 +41,7 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
     TurnMemo,
+    describe_tools,
     is_anthropic_signature,
     join_roles,
     json_text,
@@ -157,13 +157,10 @@ class AnthropicMessages:
             "stream": True,
         }
         if conversation.system:
-            text = encodable(conversation.system)
-            request["system"] = [{"type": "text", "text": text, "cache_control": _CACHED}]
+            text = {"type": "text", "text": conversation.system, "cache_control": _CACHED}
+            request["system"] = [text]
         if conversation.tools:
-            request["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-                for tool in conversation.tools
-            ]
+            request["tools"] = describe_tools(conversation.tools, "input_schema")
             if options.tool_choice:
                 request["tool_choice"] = {"type": _CHOICES[choice]}
         if call.card.reasoning and choice != "required":
@@ -340,7 +337,11 @@ def anthropic_messages(
 
     *memo* has the content of the turns of earlier calls.
     """
-    for role, content in join_roles(turns, memo.write(turns, lambda at: content_parts(turns[at]))):
+
+    def write(at: int) -> list[dict[str, Any]]:
+        return [part for block in turns[at].blocks if (part := content_part(block)) is not None]
+
+    for role, content in join_roles(turns, memo.write(turns, write)):
         while role == "assistant" and content and "thinking" in content[-1]["type"]:
             # An answer that was stopped while it thought cannot be sent with that at its end.
             content = content[:-1]
@@ -348,11 +349,6 @@ def anthropic_messages(
             content = sorted(content, key=lambda part: part["type"] != "tool_result")
         if content:
             yield {"role": role, "content": content}
-
-
-def content_parts(turn: Turn) -> list[dict[str, Any]]:
-    """Return the content blocks of one turn."""
-    return [part for block in turn.blocks if (part := content_part(block)) is not None]
 
 
 def content_part(block: Block) -> dict[str, Any] | None:

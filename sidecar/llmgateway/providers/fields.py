@@ -75,12 +75,14 @@ def json_text(value: Any) -> str:
     return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
+def describe_tools(tools: Iterable[ToolDescriptor], schema: str = "parameters") -> list[dict[str, Any]]:
+    """Return *tools* as most formats describe them, the schema of the arguments in *schema*."""
+    return [{"name": tool.name, "description": tool.description, schema: tool.parameters} for tool in tools]
+
+
 def function_tools(tools: Iterable[ToolDescriptor]) -> list[dict[str, Any]]:
     """Return *tools* as the chat formats of OpenAI and Ollama describe them."""
-    described = (
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
-    )
-    return [{"type": "function", "function": function} for function in described]
+    return [{"type": "function", "function": function} for function in describe_tools(tools)]
 
 
 def usage_of(

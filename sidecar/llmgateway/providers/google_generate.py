@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sidecar._internal.env import read_raw
-from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
@@ -40,6 +39,7 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     GOOGLE_MARK,
     TurnMemo,
+    describe_tools,
     encodable_json,
     find_tool,
     join_roles,
@@ -139,15 +139,9 @@ class GoogleGenerate:
         contents = list(google_contents(conversation.turns, call.memo))
         request: SdkArguments = {"model": model, "contents": contents}
         if conversation.system:
-            request["systemInstruction"] = {
-                "role": "user",
-                "parts": [{"text": encodable(conversation.system)}],
-            }
+            request["systemInstruction"] = {"role": "user", "parts": [{"text": conversation.system}]}
         if conversation.tools:
-            declared = [
-                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
-                for tool in conversation.tools
-            ]
+            declared = describe_tools(conversation.tools, "parametersJsonSchema")
             request["tools"] = [{"functionDeclarations": declared}]
             if options.tool_choice:
                 mode = _MODES[options.tool_choice]

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.env import read_raw
-from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -178,7 +177,7 @@ def ollama_messages(
     """
     memo = memo or TurnMemo()
     if system:
-        yield {"role": "system", "content": encodable(system)}
+        yield {"role": "system", "content": system}
     for messages in memo.write(turns, lambda at: turn_messages(turns, at)):
         yield from messages
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -303,7 +302,7 @@ class MessageWriter:
 
     def write(self, system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
         """Yield the *system* prompt as a message if there is one, then the messages of *turns*."""
-        head = [{"role": "system", "content": encodable(system)}] if system else []
+        head = [{"role": "system", "content": system}] if system else []
         yield from head
 
         def write_turn(at: int) -> tuple[list[dict[str, Any]], int]:

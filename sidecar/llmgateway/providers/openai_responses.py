@@ -6,12 +6,11 @@ A reasoning item goes back whole, encrypted as it came, and directly before the 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -28,7 +27,7 @@ from sidecar.llmgateway.providers.assembly import Assembly, Emissions, require_t
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
-    TurnMemo,
+    describe_tools,
     json_text,
     usage_of,
     without_mark,
@@ -61,27 +60,20 @@ class OpenAIResponses(OpenAIService):
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``responses.create``."""
         conversation, options, card = call.conversation, call.options, call.card
+        turns = conversation.turns
         request: SdkArguments = {
             "model": card.wire_id,
-            "input": list(response_items(conversation.turns, call.memo)),
+            "input": list(chain.from_iterable(call.memo.write(turns, lambda at: turn_items(turns[at])))),
             "store": False,
             "stream": True,
         }
         if is_official(call.endpoint):
             request["prompt_cache_key"] = cache_key(conversation)
         if conversation.system:
-            request["instructions"] = encodable(conversation.system)
+            request["instructions"] = conversation.system
         if conversation.tools:
-            request["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                    "strict": False,
-                }
-                for tool in conversation.tools
-            ]
+            described = describe_tools(conversation.tools)
+            request["tools"] = [{"type": "function", **each, "strict": False} for each in described]
             request |= {"tool_choice": options.tool_choice} if options.tool_choice else {}
         if options.max_output_tokens:
             request["max_output_tokens"] = options.max_output_tokens
@@ -278,11 +270,6 @@ def reported_failure(error: Mapping[str, Any]) -> ReportedFailureError:
     """Return the failure in *error*, which reports that there will be no answer."""
     sentence = str(error.get("message") or "no reason was given")
     return ReportedFailureError(ProviderFailure(sentence, code=str(error.get("code") or "server_error")))
-
-
-def response_items(turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Return the input items of a conversation; *memo* has the items of earlier calls."""
-    return chain.from_iterable(memo.write(turns, lambda at: turn_items(turns[at])))
 
 
 def turn_items(turn: Turn) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct, field
 
-from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -249,7 +248,7 @@ def pydantic_ai_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[
     names = {
         block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
     }
-    instructions = encodable(system) if system else None
+    instructions = system or None
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             answer = [part for block in turn.blocks if (part := response_part(block)) is not None]

@@ -126,7 +126,8 @@ class Sanitizer:
             repairs["it ended with the assistant, so [continue] was added as a user message"] = None
         if paired != given:
             repairs["empty turns, and calls or results that stood alone, were put in order"] = None
-        return SanitizedConversation(replace(conversation, turns=turns), tuple(repairs))
+        system = encodable(conversation.system) if conversation.system else None
+        return SanitizedConversation(replace(conversation, turns=turns, system=system), tuple(repairs))
 
 
 def _begins_with(turns: Sequence[Turn], start: Sequence[Turn]) -> bool:

@@ -27,7 +27,14 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, Sanitizer, WireRules, image_size
+from sidecar.llmgateway.providers.sanitize import (
+    CONTINUE,
+    EMPTY,
+    SanitizedConversation,
+    Sanitizer,
+    WireRules,
+    image_size,
+)
 from sidecar.runtime.wire import NO_RESULT, OPENING
 
 RULES = WireRules(
@@ -145,6 +152,11 @@ def test_a_broken_conversation_is_repaired_and_reported(
     turns: list[Turn], fitted: list[Turn], repairs: list[str]
 ) -> None:
     check(turns, fitted, *repairs)
+
+
+def test_a_system_prompt_that_utf_8_cannot_hold_is_sent_without_that() -> None:
+    found = sanitize(Conversation((user("a"),), system="be\ud800brief"), RULES)
+    assert found == SanitizedConversation(Conversation((user("a"),), system="be?brief"))
 
 
 def test_ids_and_names_keep_the_limits_of_the_provider() -> None:
