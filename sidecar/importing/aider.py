@@ -21,9 +21,9 @@ _RUNS: Final = re.compile(r"(?:/run|/test|/git|/lint|!)")
 _LineKind: TypeAlias = Literal["header", "typed", "host", "answer"]
 
 
-def is_aider(line: str) -> bool:
-    """Whether a line of text is one that only aider writes."""
-    return line.startswith(_STARTED)
+def is_aider(line: Json) -> bool:
+    """Whether *line* is a line of text that only aider writes."""
+    return as_text(line).startswith(_STARTED)
 
 
 def read_aider(records: Iterable[Json], builder: ImportBuilder) -> None:

@@ -39,8 +39,9 @@ _TAGGED_ARGUMENT: Final = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 _TAGGED_RESULT: Final = re.compile(r"\[(\w+)[^\n]*\] Result:")
 
 
-def is_cline(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a session of Cline's newer kind; the older kind is known by its file's name."""
+def is_cline(value: Json) -> bool:
+    """Whether *value* is a session of Cline's newer kind; the older kind is known by its file's name."""
+    record = as_mapping(value)
     return "messages" in record and "agent" in record and "sessionId" in record
 
 

@@ -59,8 +59,9 @@ _MOST_STEPS: Final = 2_000
 """So many lines on the way up from a prompt are looked at: results, progress and the like."""
 
 
-def is_claude_code(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a line of Claude Code."""
+def is_claude_code(value: Json) -> bool:
+    """Whether *value* is a line of Claude Code."""
+    record = as_mapping(value)
     kind = record.get("type")
     return (
         "parentUuid" in record

@@ -42,8 +42,9 @@ _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "mcp_t
 _HEAD_CHARS: Final = 4000
 
 
-def is_codex(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a line of Codex."""
+def is_codex(value: Json) -> bool:
+    """Whether *value* is a line of Codex."""
+    record = as_mapping(value)
     is_bare = record.get("type") in ("function_call", "function_call_output", "reasoning")
     is_wrapped = record.get("type") in _ENVELOPES and "payload" in record
     return is_wrapped or (is_bare and "uuid" not in record)

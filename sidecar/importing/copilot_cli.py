@@ -27,8 +27,9 @@ from sidecar.llmgateway.contract import Block, TextBlock, ThinkingBlock, ToolCal
 _NUMBERED: Final = re.compile(r"(\d+)\. ?(.*)")
 
 
-def is_copilot_cli(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is an event of Copilot CLI."""
+def is_copilot_cli(value: Json) -> bool:
+    """Whether *value* is an event of Copilot CLI."""
+    record = as_mapping(value)
     return "data" in record and "." in as_text(record.get("type"))
 
 

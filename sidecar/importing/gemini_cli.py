@@ -32,8 +32,9 @@ _FAILED: Final = re.compile(r"^Exit Code: (?!0\b)-?\d+", re.MULTILINE)
 _CUT_MARKS: Final = ("[File content truncated", "IMPORTANT: The file content has been truncated")
 
 
-def is_gemini_cli(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a document or the first line of Gemini CLI."""
+def is_gemini_cli(value: Json) -> bool:
+    """Whether *value* is a document or the first line of Gemini CLI."""
+    record = as_mapping(value)
     return "projectHash" in record and "sessionId" in record
 
 

@@ -43,8 +43,9 @@ _LIST: Final = """
 """
 
 
-def is_opencode(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a session of opencode."""
+def is_opencode(value: Json) -> bool:
+    """Whether *value* is a session of opencode."""
+    record = as_mapping(value)
     messages = as_list(record.get("messages"))
     return "info" in record and bool(messages) and "parts" in as_mapping(messages[0])
 

@@ -23,8 +23,9 @@ from sidecar.llmgateway.contract import Block, TextBlock, ToolCallBlock
 _ENDS = ("finish", "reject")
 
 
-def is_openhands(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a run of OpenHands."""
+def is_openhands(value: Json) -> bool:
+    """Whether *value* is a run of OpenHands."""
+    record = as_mapping(value)
     events = list(list_events(record.get("history")))[:3]
     return any("role" not in each and ("action" in each or "observation" in each) for each in events)
 

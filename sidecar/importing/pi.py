@@ -27,8 +27,9 @@ _MOST_STEPS = 2_000
 _CUT_MARKS = ("[Showing lines ", "more lines in file", "[Truncated", "Use offset=")
 
 
-def is_pi(record: Mapping[str, Json]) -> bool:
-    """Whether *record* is a line of pi."""
+def is_pi(value: Json) -> bool:
+    """Whether *value* is a line of pi."""
+    record = as_mapping(value)
     message = as_mapping(record.get("message"))
     is_header = record.get("type") == "session" and ("cwd" in record or "version" in record)
     return is_header or (record.get("type") == "message" and "role" in message and "uuid" not in record)

@@ -12,7 +12,7 @@ from sidecar.importing.builder import ImportBuilder
 from sidecar.importing.chat import is_chat, is_cline, read_chat
 from sidecar.importing.claude_code import is_claude_code, read_claude_code
 from sidecar.importing.codex import is_codex, read_codex
-from sidecar.importing.content import Json, as_mapping
+from sidecar.importing.content import Json
 from sidecar.importing.copilot_cli import is_copilot_cli, read_copilot_cli
 from sidecar.importing.gemini_cli import is_gemini_cli, read_gemini_cli
 from sidecar.importing.opencode import is_opencode, read_opencode
@@ -20,7 +20,7 @@ from sidecar.importing.openhands import is_openhands, read_openhands
 from sidecar.importing.pi import is_pi, read_pi
 
 
-class ImportFormat(Value, kw_only=True):
+class ImportFormat(Value):
     """One format.
 
     Attributes:
@@ -38,41 +38,17 @@ class ImportFormat(Value, kw_only=True):
     is_text: bool = False
 
 
-def _of_mapping(recognises: Callable[[Mapping[str, Json]], bool]) -> Callable[[Json], bool]:
-    return lambda record: recognises(as_mapping(record))
-
-
 _ALL: Final = (
-    ImportFormat(
-        name="claude-code",
-        agent="Claude Code",
-        read=read_claude_code,
-        recognises=_of_mapping(is_claude_code),
-    ),
-    ImportFormat(name="codex", agent="Codex", read=read_codex, recognises=_of_mapping(is_codex)),
-    ImportFormat(name="pi", agent="pi", read=read_pi, recognises=_of_mapping(is_pi)),
-    ImportFormat(name="opencode", agent="opencode", read=read_opencode, recognises=_of_mapping(is_opencode)),
-    ImportFormat(
-        name="copilot-cli",
-        agent="Copilot CLI",
-        read=read_copilot_cli,
-        recognises=_of_mapping(is_copilot_cli),
-    ),
-    ImportFormat(
-        name="gemini-cli", agent="Gemini CLI", read=read_gemini_cli, recognises=_of_mapping(is_gemini_cli)
-    ),
-    ImportFormat(name="cline", agent="Cline", read=read_chat, recognises=_of_mapping(is_cline)),
-    ImportFormat(
-        name="aider",
-        agent="aider",
-        read=read_aider,
-        recognises=lambda record: isinstance(record, str) and is_aider(record),
-        is_text=True,
-    ),
-    ImportFormat(
-        name="openhands", agent="OpenHands", read=read_openhands, recognises=_of_mapping(is_openhands)
-    ),
-    ImportFormat(name="chat", agent="chat messages", read=read_chat, recognises=is_chat),
+    ImportFormat("claude-code", "Claude Code", read_claude_code, is_claude_code),
+    ImportFormat("codex", "Codex", read_codex, is_codex),
+    ImportFormat("pi", "pi", read_pi, is_pi),
+    ImportFormat("opencode", "opencode", read_opencode, is_opencode),
+    ImportFormat("copilot-cli", "Copilot CLI", read_copilot_cli, is_copilot_cli),
+    ImportFormat("gemini-cli", "Gemini CLI", read_gemini_cli, is_gemini_cli),
+    ImportFormat("cline", "Cline", read_chat, is_cline),
+    ImportFormat("aider", "aider", read_aider, is_aider, is_text=True),
+    ImportFormat("openhands", "OpenHands", read_openhands, is_openhands),
+    ImportFormat("chat", "chat messages", read_chat, is_chat),
 )
 
 FORMATS: Final[Mapping[str, ImportFormat]] = MappingProxyType({each.name: each for each in _ALL})
