@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -75,6 +75,10 @@ _DESCRIPTION_CHARS: Final = 1_000
 _TRUSTED_FILE: Final = "trusted.json"
 _TRUSTED_BYTES: Final = 1_000_000
 _MOST_TRUSTED: Final = 1_000
+
+
+_Project: TypeAlias = tuple[Path, tuple[Path, ...]]
+"""A folder that may have extensions, and the trees of its project."""
 
 
 class _Place(Value):
@@ -159,7 +163,7 @@ class ExtensionFinder:
         """Return the folders that the user trusts now, resolved."""
         return ModelSettings(trusted=self._live.read().trusted).trusted_folders()
 
-    def list_projects(self, roots: Sequence[Path]) -> Iterator[tuple[Path, tuple[Path, ...]]]:
+    def list_projects(self, roots: Sequence[Path]) -> Iterator[_Project]:
         """Yield the folders that may have extensions, the nearest first, each with the trees of its project.
 
         A repository that holds the home folder is no project.
@@ -175,18 +179,20 @@ class ExtensionFinder:
                     known.add(folder)
                     yield folder, (*roots, top)
 
-    def find_commands(
-        self, projects: Sequence[tuple[Path, tuple[Path, ...]]], problems: list[str]
-    ) -> Iterator[CustomCommand]:
-        places = [_Place(self._home / "commands", "user", None)]
+    def _places(
+        self, own: str, of_user: Sequence[str], of_project: Sequence[str], projects: Sequence[_Project]
+    ) -> Iterator[_Place]:
+        """Yield the folders to look in, the user's first: *own* is in the state directory."""
+        yield _Place(self._home / own, "user", None)
         if self._user_home is not None:
-            places += [_Place(self._user_home / ".claude/commands", "user", None)]
-        places += [
-            _Place(folder / each, "folder", inside) for folder, inside in projects for each in COMMAND_FOLDERS
-        ]
+            yield from (_Place(self._user_home / each, "user", None) for each in of_user)
+        for folder, inside in projects:
+            yield from (_Place(folder / each, "folder", inside) for each in of_project)
+
+    def find_commands(self, projects: Sequence[_Project], problems: list[str]) -> Iterator[CustomCommand]:
         allowed, folders = self._trusted.read(), self.trusted_folders()
         known: set[str] = set()
-        for place in places:
+        for place in self._places("commands", (".claude/commands",), COMMAND_FOLDERS, projects):
             for file_name in islice(place.texts(), _MOST_NAMES):
                 name, path = file_name.removesuffix(".md").replace("/", ":"), place.folder / file_name
                 if name in known or len(known) >= MOST_OF_A_KIND:
@@ -213,17 +219,9 @@ class ExtensionFinder:
                     is_trusted=place.source == "user" or owner in folders or found.hash in allowed,
                 )
 
-    def find_skills(
-        self, projects: Sequence[tuple[Path, tuple[Path, ...]]], problems: list[str]
-    ) -> Iterator[Skill]:
-        places = [_Place(self._home / "skills", "user", None)]
-        if self._user_home is not None:
-            places += [_Place(self._user_home / each, "user", None) for each in SKILL_FOLDERS]
-        places += [
-            _Place(folder / each, "folder", inside) for folder, inside in projects for each in SKILL_FOLDERS
-        ]
+    def find_skills(self, projects: Sequence[_Project], problems: list[str]) -> Iterator[Skill]:
         known: set[str] = set()
-        for place in places:
+        for place in self._places("skills", SKILL_FOLDERS, SKILL_FOLDERS, projects):
             for folder_name in place.names():
                 path = place.folder / folder_name / SKILL_FILE
                 found = None if len(known) >= MOST_OF_A_KIND else _try_reading(place, path, problems)
