@@ -342,11 +342,11 @@ class History(AppendOnlySeq[Entry]):
         stored = {node_id: at for at, node_id in enumerate(tuple(self._archive))}
         return sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored)))
 
-    def list_folded(self, view: Sequence[Entry] | None = None) -> tuple[Entry, ...]:
-        """Return the :meth:`originals` that no entry of *view*, this path for None, shows unchanged."""
+    def list_folded(self) -> tuple[Entry, ...]:
+        """Return the :meth:`originals` that no entry of this path shows unchanged."""
         shown = {
             entry.origin[0] if entry.origin else entry.node_id: entry.turn
-            for entry in (self if view is None else view)
+            for entry in self
             if entry.kind != "summary"
         }
         return tuple(entry for entry in self.originals() if shown.get(entry.node_id) != entry.turn)

@@ -19,7 +19,6 @@ from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
-    Channel,
     Conversation,
     ModelCard,
     StreamOptions,
@@ -173,21 +172,15 @@ def split_turn(turn: str, max_bytes: int) -> Iterator[str]:
 async def _request_gist(transcript: str, invoke: ModelInvoker, options: StreamOptions) -> str:
     """Return the distiller's answer, stripped; empty when it failed, was cut off or is blank."""
     conversation = Conversation((UserTurn((TextBlock(transcript),)),), system=DISTILL_INSTRUCTION)
+    reply = ReplyReader()
     try:
-        text = await _read_reply(invoke(conversation, options))
+        async with emissions_of(invoke(conversation, options)) as emissions:
+            async for emission in emissions:
+                if reply.add(emission):
+                    break
     except Exception:
         # The run goes on with the local gist, however the distiller failed.
-        text = ""
+        reply = ReplyReader()
     if options.cancel is not None:
         options.cancel.raise_if_cancelled()
-    return text.strip()
-
-
-async def _read_reply(channel: Channel) -> str:
-    """Return the text of a reply that the model ended by itself, empty for any other."""
-    reply = ReplyReader()
-    async with emissions_of(channel) as emissions:
-        async for emission in emissions:
-            if reply.add(emission):
-                break
-    return reply.text if reply.is_complete else ""
+    return reply.text.strip() if reply.is_complete else ""
