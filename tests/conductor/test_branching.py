@@ -15,17 +15,12 @@ from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
-    ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
     Turn,
 )
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
-from turns import user
-
-
-def calls(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple(ToolCallBlock(call_id, "ls", {}) for call_id in ids))
+from turns import calls, user
 
 
 def results(*ids: str) -> ToolTurn:

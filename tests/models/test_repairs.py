@@ -14,17 +14,13 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.runtime.store import SessionStore
+from turns import user
 
 pytestmark = pytest.mark.processes
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
-
-
-def user(text: str) -> Turn:
-    return UserTurn((TextBlock(text),))
 
 
 def calls(*ids: str) -> Turn:

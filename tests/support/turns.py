@@ -8,28 +8,40 @@ from typing import Any
 from sidecar.conductor.content import Content
 from sidecar.llmgateway.contract import (
     AssistantTurn,
+    Block,
     Conversation,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
+    ToolTurn,
     Turn,
     UserTurn,
 )
 
 
-def user(text: str) -> UserTurn:
-    """Return a prompt of one text block."""
-    return UserTurn((TextBlock(text),))
+def user(*blocks: Block | str) -> UserTurn:
+    """Return a prompt of *blocks*; a string is a text."""
+    return UserTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
 
 
-def assistant(text: str) -> AssistantTurn:
-    """Return an answer of one text block."""
-    return AssistantTurn((TextBlock(text),))
+def assistant(*blocks: Block | str) -> AssistantTurn:
+    """Return an answer of *blocks*; a string is a text."""
+    return AssistantTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
 
 
 def calling(*calls: ToolCallBlock) -> AssistantTurn:
     """Return an answer of tool calls alone."""
     return AssistantTurn(calls)
+
+
+def calls(*ids: str) -> AssistantTurn:
+    """Return an answer of calls of ``ls`` alone, with these *ids*."""
+    return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
+
+
+def results(*ids: str) -> ToolTurn:
+    """Return the results of the calls *ids*, each with a text of its own."""
+    return ToolTurn(tuple(ToolResultBlock(each, f"of {each}", False) for each in ids))
 
 
 def text(prompt: str) -> Content:

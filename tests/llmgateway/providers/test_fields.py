@@ -14,18 +14,13 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.providers.fields import TurnMemo, find_tool, join_roles
 from sidecar.llmgateway.providers.openai_chat import MessageWriter
 from sidecar.llmgateway.providers.quirks import dialect_of
+from turns import user
 
-
-def prompt(text: str) -> Turn:
-    return UserTurn((TextBlock(text),))
-
-
-A, B, C, D = map(prompt, "abcd")
+A, B, C, D = map(user, "abcd")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +30,7 @@ A, B, C, D = map(prompt, "abcd")
         pytest.param((A, B), (A, B), "", id="the same one"),
         pytest.param((A, B, C), (A, D, C), "dc", id="from the first change on"),
         pytest.param((A, B, C), (A,), "", id="a shorter one"),
-        pytest.param((A, B), (prompt("a"), B), "ab", id="an equal turn is another one"),
+        pytest.param((A, B), (user("a"), B), "ab", id="an equal turn is another one"),
     ],
 )
 def test_only_what_follows_the_first_change_is_written_again(

@@ -21,7 +21,6 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
-    UserTurn,
 )
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
@@ -29,6 +28,7 @@ from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
+from turns import user
 
 pytestmark = pytest.mark.processes
 
@@ -39,10 +39,6 @@ CACHED = {"type": "ephemeral"}
 
 def talk(*turns: Any, system: str | None = None) -> Conversation:
     return Conversation(turns, system=system)
-
-
-def asked(*blocks: Any) -> UserTurn:
-    return UserTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
 
 
 CALLED = AssistantTurn((TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})))
@@ -172,7 +168,7 @@ async def test_a_conversation_with_tools_and_images(
     on_stage: Any, api: str, name: str, messages: list[Any]
 ) -> None:
     async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(asked("hi"), CALLED, FAILED, asked("go on"), system="Be brief."))
+        await stage.play(talk(user("hi"), CALLED, FAILED, user("go on"), system="Be brief."))
     assert stage.fake.sent[0][name] == messages
     assert stage.repairs == []
 
@@ -186,7 +182,7 @@ async def test_a_conversation_with_tools_and_images(
 )
 async def test_the_system_prompt_has_its_own_place(on_stage: Any, api: str, part: Any) -> None:
     async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(asked("hi"), system="Be brief."))
+        await stage.play(talk(user("hi"), system="Be brief."))
     assert part.items() <= stage.fake.sent[0].items()
 
 
@@ -230,7 +226,7 @@ FOREIGN = {
 async def test_reasoning_of_another_provider_is_left_out_whole(on_stage: Any, api: str) -> None:
     said = AssistantTurn((FOREIGN[api], TextBlock("so"), ThinkingBlock("unsigned")))
     async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(asked("hi"), said, asked("go on")))
+        await stage.play(talk(user("hi"), said, user("go on")))
     assert "secret" not in json.dumps(stage.fake.sent[0])
     assert "unsigned" not in json.dumps(stage.fake.sent[0])
     assert stage.repairs == []
@@ -239,7 +235,7 @@ async def test_reasoning_of_another_provider_is_left_out_whole(on_stage: Any, ap
 async def test_encrypted_reasoning_goes_back_as_it_came(on_stage: Any) -> None:
     said = AssistantTurn((ThinkingBlock("", "redacted:b2s="), TextBlock("so")))
     async with on_stage("anthropic-messages", SAYS_OK) as stage:
-        await stage.play(talk(asked("hi"), said, asked("go on")))
+        await stage.play(talk(user("hi"), said, user("go on")))
     content = stage.fake.sent[0]["messages"][1]["content"]
     assert content == [{"type": "redacted_thinking", "data": "b2s="}, {"type": "text", "text": "so"}]
 
@@ -248,7 +244,7 @@ async def test_chat_reasoning_goes_back_in_each_later_request(on_stage: Any) -> 
     """Left out later, the request would begin otherwise than the one before it, and miss the cache."""
     said = AssistantTurn((ThinkingBlock("hm", "chat:reasoning_content"), TextBlock("so")))
     async with on_stage("openai-chat", SAYS_OK) as stage:
-        await stage.play(talk(asked("hi"), said, asked("go on")))
+        await stage.play(talk(user("hi"), said, user("go on")))
     answer = {"role": "assistant", "content": "so", "reasoning_content": "hm"}
     assert stage.fake.sent[0]["messages"][1] == answer
 
@@ -256,7 +252,7 @@ async def test_chat_reasoning_goes_back_in_each_later_request(on_stage: Any) -> 
 async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Conversation) -> None:
     async with on_stage("google-generate", (Thought(("hm",), "c2ln"), Said(("so",)), Ended())) as stage:
         *_, done = await stage.play()
-        await stage.play(Conversation((*hello.turns, AssistantTurn(done.reply.blocks), asked("go on"))))
+        await stage.play(Conversation((*hello.turns, AssistantTurn(done.reply.blocks), user("go on"))))
     parts = stage.fake.sent[1]["contents"][1]["parts"]
     assert parts == [{"text": "so"}, {"text": "", "thoughtSignature": "c2ln"}]
 
@@ -407,7 +403,7 @@ async def test_the_key_of_the_call_goes_before_the_users(
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
 async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api: str) -> None:
     async with on_stage(api, SAYS_OK, modalities=("text",)) as stage:
-        await stage.play(talk(asked("what is this?", PIXEL)))
+        await stage.play(talk(user("what is this?", PIXEL)))
     assert "iVBORw0KGgo=" not in json.dumps(stage.fake.sent[0])
     assert stage.repairs == [
         "an image was left out: this model is not known to see images; if it does, set images = true for it"
@@ -428,8 +424,8 @@ async def test_a_compatible_service_is_given_the_length_of_the_answer(
 ) -> None:
     """Some services cut an answer off after 1,024 tokens when a request sets no limit."""
     async with on_stage("openai-chat", SAYS_OK, **card) as stage:
-        await stage.play(talk(asked(prompt)))
-        await stage.play(talk(asked(prompt)), max_output_tokens=77)
+        await stage.play(talk(user(prompt)))
+        await stage.play(talk(user(prompt)), max_output_tokens=77)
     sent = [body.get("max_tokens") for body in stage.fake.sent]
     assert sent == [pytest.approx(limit, abs=100) if limit else None, 77]
 
@@ -454,9 +450,9 @@ async def test_the_phase_of_a_message_goes_back_with_it(on_stage: Any) -> None:
 
     scene = [*message("commentary", "I look."), *message("final_answer", "So it is."), Ended()]
     async with on_stage("openai-responses", scene, SAYS_OK) as stage:
-        *_, done = await stage.play(talk(asked("hi")))
+        *_, done = await stage.play(talk(user("hi")))
         assert isinstance(done, DoneEmission)
-        await stage.play(talk(asked("hi"), AssistantTurn(done.reply.blocks), asked("go on")))
+        await stage.play(talk(user("hi"), AssistantTurn(done.reply.blocks), user("go on")))
     assert stage.fake.sent[1]["input"][1:3] == [
         {"role": "assistant", "content": "I look.", "phase": "commentary"},
         {"role": "assistant", "content": "So it is.", "phase": "final_answer"},
@@ -476,7 +472,7 @@ async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage:
         assert isinstance(call, ToolCallBlock)
         assert (call.name, call.input) == ("read", {"path": "a"})
         result = ToolTurn((ToolResultBlock(call.id, "data"),))
-        await stage.play(talk(asked("hi"), AssistantTurn(done.reply.blocks), result))
+        await stage.play(talk(user("hi"), AssistantTurn(done.reply.blocks), result))
     assert [message["role"] for message in stage.fake.sent[1]["messages"]] == ["user", "assistant", "tool"]
     assert "hm" not in str(stage.fake.sent[1])
 
@@ -528,7 +524,7 @@ def official_call(provider: str, model: str, *turns: Any, system: str = "Be brie
 def test_openai_finds_its_cache_by_the_beginning_of_a_conversation(
     adapter: OpenAIResponses | OpenAIChat,
 ) -> None:
-    hello, more = asked("hello"), asked("more")
+    hello, more = user("hello"), user("more")
     calls = [
         official_call("openai", "gpt-5.2", hello),
         official_call("openai", "gpt-5.2", hello, AssistantTurn((TextBlock("hi"),)), more),
@@ -544,9 +540,9 @@ def test_openai_finds_its_cache_by_the_beginning_of_a_conversation(
 
 async def test_anthropic_leaves_out_a_thought_whose_conversation_changed() -> None:
     """Elsewhere, and with models that do not bind their thoughts, the control is not known."""
-    adapter, call = AnthropicMessages(), official_call("anthropic", "claude-sonnet-5-5", asked("hello"))
+    adapter, call = AnthropicMessages(), official_call("anthropic", "claude-sonnet-5-5", user("hello"))
     assert adapter.request(call)["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
-    earlier = official_call("anthropic", "claude-opus-5", asked("hello"))
+    earlier = official_call("anthropic", "claude-opus-5", user("hello"))
     elsewhere = replace(call, endpoint=replace(call.endpoint, base_url="http://localhost:1"))
     for other in (earlier, elsewhere):
         assert "block_binding" not in adapter.request(other)["thinking"]

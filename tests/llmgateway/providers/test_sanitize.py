@@ -36,18 +36,11 @@ from sidecar.llmgateway.providers.sanitize import (
     image_size,
 )
 from sidecar.runtime.wire import NO_RESULT, OPENING
+from turns import assistant, user
 
 RULES = WireRules(
     takes_signature=lambda signature: signature.startswith("mine"), max_id_chars=8, max_images=2
 )
-
-
-def user(*blocks: Block | str) -> UserTurn:
-    return UserTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
-
-
-def said(*blocks: Block | str) -> AssistantTurn:
-    return AssistantTurn(tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks))
 
 
 def results(*blocks: Block) -> ToolTurn:
@@ -71,9 +64,9 @@ def check(turns: list[Turn], fitted: list[Turn], *repairs: str, **options: Any) 
 
 SOUND: list[Turn] = [
     user("hi", picture()),
-    said(ThinkingBlock("hm", "mine"), "look", call("c1"), call("c2")),
+    assistant(ThinkingBlock("hm", "mine"), "look", call("c1"), call("c2")),
     results(ToolResultBlock("c2", {"a": 1}), ToolResultBlock("c1", "x", True)),
-    said("so"),
+    assistant("so"),
     user("go on"),
 ]
 
@@ -89,13 +82,18 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
     ("turns", "fitted", "repairs"),
     [
         pytest.param([], [OPENING], ["put in order"], id="an empty conversation is opened"),
-        pytest.param([said("a"), user("b")], [OPENING, said("a"), user("b")], ["put in order"], id="begins"),
         pytest.param(
-            [user("a"), said("b")], [user("a"), said("b"), CONTINUE], ["[continue]"], id="never ends so"
+            [assistant("a"), user("b")], [OPENING, assistant("a"), user("b")], ["put in order"], id="begins"
         ),
         pytest.param(
-            [user("a"), said(call("c1")), user("b")],
-            [user("a"), said(call("c1")), results(ToolResultBlock("c1", NO_RESULT, True)), user("b")],
+            [user("a"), assistant("b")],
+            [user("a"), assistant("b"), CONTINUE],
+            ["[continue]"],
+            id="never ends so",
+        ),
+        pytest.param(
+            [user("a"), assistant(call("c1")), user("b")],
+            [user("a"), assistant(call("c1")), results(ToolResultBlock("c1", NO_RESULT, True)), user("b")],
             ["put in order"],
             id="every call has its result",
         ),
@@ -110,8 +108,8 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
         ),
         pytest.param([user(" ")], [UserTurn((EMPTY,))], ["marked as empty"], id="no empty message"),
         pytest.param(
-            [user("a"), said(ThinkingBlock("x", "other"), "so"), user("b")],
-            [user("a"), said("so"), user("b")],
+            [user("a"), assistant(ThinkingBlock("x", "other"), "so"), user("b")],
+            [user("a"), assistant("so"), user("b")],
             [],
             id="reasoning of others is left out whole",
         ),
@@ -122,24 +120,24 @@ def test_a_sound_conversation_is_sent_as_it_is() -> None:
             id="only answers have reasoning",
         ),
         pytest.param(
-            [user("a"), said(ThinkingBlock("\ud800", "mine"), "so"), user("b")],
-            [user("a"), said("so"), user("b")],
+            [user("a"), assistant(ThinkingBlock("\ud800", "mine"), "so"), user("b")],
+            [user("a"), assistant("so"), user("b")],
             [],
             id="reasoning that cannot be sent to the letter is left out whole",
         ),
         pytest.param(
-            [user("a"), said("so", picture()), user("b")],
-            [user("a"), said("so", "[image left out: it was the model's own]"), user("b")],
+            [user("a"), assistant("so", picture()), user("b")],
+            [user("a"), assistant("so", "[image left out: it was the model's own]"), user("b")],
             ["an image was left out"],
             id="no images in answers",
         ),
         pytest.param([user("a", CommandBlock("/x"))], [user("a")], ["put in order"], id="no host commands"),
         pytest.param([user("a\ud800b")], [user("a?b")], ["cannot be sent"], id="nothing UTF-8 cannot hold"),
         pytest.param(
-            [user("a"), said(call("c1", "{trunc")), results(ToolResultBlock("c1", "bad")), user("b")],
+            [user("a"), assistant(call("c1", "{trunc")), results(ToolResultBlock("c1", "bad")), user("b")],
             [
                 user("a"),
-                said(call("c1", {"__unparsed": "{trunc"})),
+                assistant(call("c1", {"__unparsed": "{trunc"})),
                 results(ToolResultBlock("c1", "bad")),
                 user("b"),
             ],
@@ -164,13 +162,13 @@ def test_ids_and_names_keep_the_limits_of_the_provider() -> None:
     check(
         [
             user("a"),
-            said(call("toolu:abcdefgh1", name="mcp.fs/read"), call("toolu:abcdefgh2", name="")),
+            assistant(call("toolu:abcdefgh1", name="mcp.fs/read"), call("toolu:abcdefgh2", name="")),
             results(ToolResultBlock("toolu:abcdefgh1", "1"), ToolResultBlock("toolu:abcdefgh2", "2")),
             user("b"),
         ],
         [
             user("a"),
-            said(call("toolu_ab", name="mcp_fs_read"), call("toolu__2", name="unknown")),
+            assistant(call("toolu_ab", name="mcp_fs_read"), call("toolu__2", name="unknown")),
             results(ToolResultBlock("toolu_ab", "1"), ToolResultBlock("toolu__2", "2")),
             user("b"),
         ],
@@ -182,13 +180,13 @@ def test_calls_numbered_anew_in_every_answer_get_ids_of_their_own() -> None:
     check(
         [
             user("a"),
-            *(turn for n in "123" for turn in (said(call("c0")), results(ToolResultBlock("c0", n)))),
+            *(turn for n in "123" for turn in (assistant(call("c0")), results(ToolResultBlock("c0", n)))),
         ],
         [
             user("a"),
-            *(said(call("c0")), results(ToolResultBlock("c0", "1"))),
-            *(said(call("c0_2")), results(ToolResultBlock("c0_2", "2"))),
-            *(said(call("c0_3")), results(ToolResultBlock("c0_3", "3"))),
+            *(assistant(call("c0")), results(ToolResultBlock("c0", "1"))),
+            *(assistant(call("c0_2")), results(ToolResultBlock("c0_2", "2"))),
+            *(assistant(call("c0_3")), results(ToolResultBlock("c0_3", "3"))),
         ],
     )
 
@@ -211,7 +209,7 @@ def test_an_image_that_would_be_refused_is_left_out(image: ImageBlock, why: str)
 
 
 def test_the_oldest_of_too_many_images_are_left_out() -> None:
-    found = sanitize(Conversation((user(picture(1)), said("a"), user(picture(2), picture(3)))), RULES)
+    found = sanitize(Conversation((user(picture(1)), assistant("a"), user(picture(2), picture(3)))), RULES)
     kept = [
         block for turn in found.conversation.turns for block in turn.blocks if isinstance(block, ImageBlock)
     ]
@@ -220,11 +218,11 @@ def test_the_oldest_of_too_many_images_are_left_out() -> None:
 
 def test_after_a_refusal_reasoning_is_left_out_up_to_there() -> None:
     def thought(number: int) -> AssistantTurn:
-        return said(ThinkingBlock("t", f"mine{number}"), f"s{number}")
+        return assistant(ThinkingBlock("t", f"mine{number}"), f"s{number}")
 
     check(
         [user("a"), thought(1), user("b"), thought(2), user("c"), thought(3), user("d")],
-        [user("a"), said("s1"), user("b"), said("s2"), user("c"), thought(3), user("d")],
+        [user("a"), assistant("s1"), user("b"), assistant("s2"), user("c"), thought(3), user("d")],
         refused=frozenset({"mine2"}),
     )
 
@@ -313,7 +311,7 @@ def test_a_conversation_that_grew_is_sent_as_if_it_were_new(turns: list[Turn], d
 
 def test_of_too_many_images_the_oldest_are_left_out_as_a_conversation_grows() -> None:
     sanitizer = Sanitizer(RULES)
-    turns = [turn for n in range(1, 6) for turn in (user(f"{n}", picture(n)), said("seen"))]
+    turns = [turn for n in range(1, 6) for turn in (user(f"{n}", picture(n)), assistant("seen"))]
     for n in range(1, len(turns), 2):
         conversation = Conversation(tuple(turns[:n]))
         assert sanitizer.sanitize(conversation) == sanitize(conversation, RULES)

@@ -73,7 +73,7 @@ from sidecar.runtime.contract import (
     ToolSettledSignal,
     ToolStartedEvent,
 )
-from turns import assistant, user
+from turns import assistant, calls, user
 
 CONFIG = AgentConfig(model="m", max_output_tokens=100, thinking="low", compaction=CompactionPolicy(0.5, 2))
 STEP = cadence(CONFIG)
@@ -102,10 +102,6 @@ def call(call_id: str, args: str = "", name: str = "ls") -> tuple[Signal, Signal
 
 def result(call_id: str, output: str = "out", *, is_error: bool = False) -> ToolSettledSignal:
     return ToolSettledSignal(call_id, ToolOutcome(call_id, output, is_error))
-
-
-def called(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
 
 
 def answered(*ids: str) -> ToolTurn:
@@ -289,21 +285,21 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             TO["dispatching"],
             "dispatching",
-            [user("hi"), called("a", "b")],
+            [user("hi"), calls("a", "b")],
             ["snapshot", "run_tool", "run_tool"],
             id="calls are dispatched",
         ),
         pytest.param(
             [*TO["dispatching"], result("b")],
             "dispatching",
-            [user("hi"), called("a", "b"), answered("b")],
+            [user("hi"), calls("a", "b"), answered("b")],
             ["tool_finished", "snapshot"],
             id="one outcome, another open",
         ),
         pytest.param(
             [*TO["dispatching"], result("b"), result("a")],
             "invoking",
-            [user("hi"), called("a", "b"), answered("b", "a")],
+            [user("hi"), calls("a", "b"), answered("b", "a")],
             ["tool_finished", "invoke_model", "snapshot"],
             id="the last outcome: no blank is seeded",
         ),
@@ -312,7 +308,7 @@ SETTLED = ["persist", "settled"]
             "faulted",
             [
                 user("hi"),
-                called("a", "b"),
+                calls("a", "b"),
                 ToolTurn(tuple(ToolResultBlock(i, note("invalid_state"), True) for i in "ab")),
             ],
             ["tool_finished", "tool_finished", *FAULTED],
@@ -349,14 +345,14 @@ SETTLED = ["persist", "settled"]
         pytest.param(
             [submit("hi"), *call("a"), END, result("a"), END],
             "faulted",
-            [user("hi"), called("a"), answered("a")],
+            [user("hi"), calls("a"), answered("a")],
             FAULTED,
             id="an empty stream after a tool round",
         ),
         pytest.param(
             [submit("hi"), *call("a"), END, result("a"), emit(StopEmission("complete")), END],
             "settled",
-            [user("hi"), called("a"), answered("a"), BLANK],
+            [user("hi"), calls("a"), answered("a"), BLANK],
             SETTLED,
             id="an empty answer after a tool round, given with a stop",
         ),
@@ -449,7 +445,7 @@ def test_calls_under_one_id_are_kept_apart() -> None:
         "a_2",
     ]
     over = play(result("a_2"), result("a"), state=dispatched.state).state
-    assert over.messages == (user("hi"), called("a", "a_2"), answered("a_2", "a"))
+    assert over.messages == (user("hi"), calls("a", "a_2"), answered("a_2", "a"))
 
 
 USAGE = Usage(8, 5)
@@ -566,10 +562,10 @@ def test_an_error_emission_names_its_cause(kind: GatewayErrorKind) -> None:
         ),
         pytest.param(
             [say("I"), *call("a", "{}"), *call("b")],
-            [AssistantTurn((TextBlock("I"), *called("a", "b").blocks)), ["a", "b"]],
+            [AssistantTurn((TextBlock("I"), *calls("a", "b").blocks)), ["a", "b"]],
             id="after arguments",
         ),
-        pytest.param([*call("a"), *call("b"), END], [called("a", "b"), ["a", "b"]], id="before any outcome"),
+        pytest.param([*call("a"), *call("b"), END], [calls("a", "b"), ["a", "b"]], id="before any outcome"),
     ],
 )
 def test_an_abort_leaves_no_raw_input_and_no_orphan(signals: Sequence[Signal], tail: list[object]) -> None:
@@ -592,7 +588,7 @@ def _published(transition: Transition) -> list[PublishEffect]:
 def test_an_abort_keeps_the_outcomes_there_are() -> None:
     aborted = state(*TO["dispatching"], result("b"), ABORT)
     notes = ToolTurn((*answered("b").blocks, ToolResultBlock("a", note("aborted"), True)))
-    assert aborted.messages == (user("hi"), called("a", "b"), notes)
+    assert aborted.messages == (user("hi"), calls("a", "b"), notes)
 
 
 @pytest.mark.parametrize(

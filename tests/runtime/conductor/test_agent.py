@@ -17,7 +17,6 @@ from sidecar.llmgateway.contract import (
     AssistantTurn,
     ErrorEmission,
     TextBlock,
-    ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
     Turn,
@@ -46,7 +45,7 @@ from sidecar.runtime.contract import (
     ToolCall,
 )
 from sidecar.runtime.ledger import RunLedger
-from turns import assistant, user
+from turns import assistant, calls, results, user
 
 USAGE = Usage(10, 3)
 
@@ -86,14 +85,6 @@ class Stage:
 
     def submit(self, prompt: str) -> asyncio.Task[RunSnapshot]:
         return asyncio.ensure_future(self.agent.submit(prompt))
-
-
-def called(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
-
-
-def answered(*ids: str) -> ToolTurn:
-    return ToolTurn(tuple(ToolResultBlock(each, f"of {each}", False) for each in ids))
 
 
 def ls(call_id: str) -> Call:
@@ -137,8 +128,8 @@ async def test_tools_are_run_and_their_results_sent() -> None:
     box = tools()
     stage = Stage([Say("let me see"), ls("a"), ls("b")], [Say("two files")], tools=box)
     final = await stage.agent.submit("hi")
-    asked = AssistantTurn((TextBlock("let me see"), *called("a", "b").blocks))
-    assert final.messages == (user("hi"), asked, answered("a", "b"), assistant("two files"))
+    asked = AssistantTurn((TextBlock("let me see"), *calls("a", "b").blocks))
+    assert final.messages == (user("hi"), asked, results("a", "b"), assistant("two files"))
     assert stage.sent == [(user("hi"),), final.messages[:3]]
     assert [call.id for call in box.calls] == ["a", "b"]
     assert stage.model.calls[0].conversation.tools == box.descriptors()
@@ -374,7 +365,7 @@ class TestHistory:
         stage = Stage([ls("a")], [Say("do"), WaitFor("go"), Say("ne")], tools=tools())
         run = stage.submit("hi")
         await stage.reach(lambda now: now.phase == "streaming" and len(now.messages) == 4)
-        assert stage.journal.branches == [(user("hi"), called("a"), answered("a"))]
+        assert stage.journal.branches == [(user("hi"), calls("a"), results("a"))]
         stage.model.gate("go").set()
         final = await run
         assert stage.journal.branches == [final.messages]

@@ -9,23 +9,15 @@ from sidecar.llmgateway.contract import (
     ImageBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
     Turn,
     UserTurn,
 )
 from sidecar.runtime.wire import NO_RESULT, is_blank, is_sound, pair_results, with_distinct_ids
+from turns import calls, results
 
 IMAGE = ImageBlock("image/png", "AAAA")
-
-
-def calls(*ids: str) -> AssistantTurn:
-    return AssistantTurn(tuple(ToolCallBlock(each, "ls", {}) for each in ids))
-
-
-def results(*ids: str) -> ToolTurn:
-    return ToolTurn(tuple(ToolResultBlock(each, f"of {each}", False) for each in ids))
 
 
 def missing(call_id: str) -> ToolResultBlock:
@@ -87,7 +79,9 @@ def test_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> None:
             id="a late result moves to its call",
         ),
         pytest.param(
-            [calls("a"), results("a", "a", "x")], [calls("a"), results("a")], id="surplus results go"
+            [calls("a"), results("a", "a", "x")],
+            [calls("a"), results("a")],
+            id="surplus results go",
         ),
         pytest.param(
             [calls("a", "a"), results("a", "a")],
