@@ -10,7 +10,7 @@ import pytest
 
 from histories import committed, entry_of
 from model_cards import card
-from recorded_sessions import WITH_CALLS, Record, read_records, recordings
+from recorded_sessions import WITH_CALLS, read_records, recordings, turn_of
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import NoOp
@@ -25,13 +25,10 @@ from sidecar.conductor.window.compaction.compacting import KEEPING, fold
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    Block,
-    TextBlock,
     ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
@@ -49,23 +46,10 @@ def read_turns(path: Path) -> list[Turn]:
     """The beginning of a recording as a session would load it: the results of one round together, healed."""
     records = read_records(path)[:MAX_RECORDS]
     turns: list[Turn] = []
-    for are_results, group in groupby(map(turn, records), lambda each: isinstance(each, ToolTurn)):
+    for are_results, group in groupby(map(turn_of, records), lambda each: isinstance(each, ToolTurn)):
         found = list(group)
         turns += [ToolTurn(tuple(b for each in found for b in each.blocks))] if are_results else found
     return list(heal(turns))
-
-
-def turn(record: Record) -> Turn:
-    match record["role"]:
-        case "assistant":
-            text: tuple[Block, ...] = (TextBlock(record["text"]),) if record["text"] else ()
-            calls = (ToolCallBlock(c["id"] or "", c["name"] or "", c["input"]) for c in record["tool_calls"])
-            return AssistantTurn((*text, *calls))
-        case "tool":
-            result = ToolResultBlock(record["tool_call_id"] or "", record["text"], record["is_error"])
-            return ToolTurn((result,))
-        case _:
-            return UserTurn((TextBlock(record["text"]),))
 
 
 def as_input(history: History, window: int) -> EngineInput:

@@ -29,7 +29,7 @@ from histories import entry_of
 from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from planted_work import KINDS, MANNERS, Fact, Manner, plant_work, share_kept
-from recorded_sessions import WITH_CALLS, read_records
+from recorded_sessions import WITH_CALLS, Record, read_records, turn_of
 from sidecar.capabilities.recall import search_entries
 from sidecar.chronicle import Chronicle
 from sidecar.conductor.engine import SessionEngine
@@ -40,16 +40,7 @@ from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.rule_changes import find_words
-from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Block,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.scripted import Raise, ScriptedModel
 from talks import FORCED, Follower
 from thinning import thinned_view
@@ -143,18 +134,10 @@ def recorded_points(folder: Path) -> Iterator[Point]:
         yield from points_of(path.name, [*map(entry_of_record, records)])
 
 
-def entry_of_record(record: Mapping[str, object]) -> Entry:
+def entry_of_record(record: Record) -> Entry:
     """Return a message of a recording as an entry."""
-    text, calls = str(record["text"]), record["tool_calls"]
-    blocks: list[Block] = [TextBlock(text)] if text else []
-    if record["role"] == "tool":
-        result = ToolResultBlock(str(record["tool_call_id"]), text, bool(record["is_error"]))
-        return Entry(ToolTurn((result,)), "tool")
-    if record["role"] == "assistant":
-        assert isinstance(calls, list)
-        blocks += [ToolCallBlock(str(call["id"]), call["name"], call["input"]) for call in calls]
-        return Entry(AssistantTurn(tuple(blocks)), "assistant")
-    return Entry(UserTurn(tuple(blocks)), "shell" if record["role"] == "bash" else "user")
+    turn = turn_of(record)
+    return Entry(turn, "shell" if record["role"] == "bash" else kind_by_role(turn))
 
 
 def planted_points() -> Iterator[Point]:

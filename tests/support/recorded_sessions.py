@@ -21,6 +21,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pytest
 
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
 _BESIDE: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 _DATA: Final = Path(os.environ["FIDELITY_DATA"]).parent if "FIDELITY_DATA" in os.environ else _BESIDE
 """The folder of ``dev``, the recordings by agent, and ``tools``."""
@@ -67,6 +77,17 @@ def recordings(
 def read_records(path: Path) -> list[Record]:
     """Return a recording's messages, oldest first."""
     return _converter()(path.read_text("utf-8", "surrogateescape"), str(path))[1]
+
+
+def turn_of(record: Record) -> Turn:
+    """Return a message of a recording as a turn."""
+    text = (TextBlock(record["text"]),) if record["text"] else ()
+    if record["role"] == "tool":
+        return ToolTurn((ToolResultBlock(record["tool_call_id"] or "", record["text"], record["is_error"]),))
+    if record["role"] == "assistant":
+        calls = (ToolCallBlock(c["id"] or "", c["name"] or "", c["input"]) for c in record["tool_calls"])
+        return AssistantTurn((*text, *calls))
+    return UserTurn(text)
 
 
 def recorded_files(agent: str, max_bytes: int | None = None) -> list[Path]:

@@ -17,19 +17,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
-from recorded_sessions import Record, read_records, recorded_files
+from recorded_sessions import Record, read_records, recorded_files, turn_of
 from sidecar.conductor.engine import FreshFile
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
-from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.conversation import Entry, FileRead, History, kind_by_role
 from sidecar.text.calls import touches_of_call
 from sidecar.text.results import numbered_lines, output_of
 from sidecar.text.touches import Touch
@@ -151,14 +143,8 @@ def is_part(record: Record) -> bool:
 
 def entry_of(record: Record) -> Entry:
     """Return a record as an entry."""
-    text = (TextBlock(record["text"]),) if record["text"] else ()
-    if record["role"] == "tool":
-        result = ToolResultBlock(record["tool_call_id"] or "", record["text"], record["is_error"])
-        return Entry(ToolTurn((result,)), "tool")
-    if record["role"] == "assistant":
-        calls = (ToolCallBlock(call["id"], call["name"], call["input"]) for call in record["tool_calls"])
-        return Entry(AssistantTurn((*text, *calls)), "assistant")
-    return Entry(UserTurn(text), "user")
+    turn = turn_of(record)
+    return Entry(turn, kind_by_role(turn))
 
 
 def calls_in(
