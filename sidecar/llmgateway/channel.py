@@ -19,6 +19,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Reply,
     StopEmission,
     StopReason,
@@ -34,7 +35,6 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
     WithdrawnEmission,
     emissions_of,
-    gateway_error,
 )
 from sidecar.text.mend import mend_object
 
@@ -75,7 +75,7 @@ async def collect_reply(channel: Channel, *, model: str = "") -> Reply:
             if isinstance(emission, DoneEmission):
                 break
     if not seen:
-        raise gateway_error("transport", "the model's stream ended before its first word; try again")
+        raise GatewayError("transport", "the model's stream ended before its first word; try again")
     return fold_reply(model, seen)
 
 
@@ -184,7 +184,7 @@ def contain_cancellation(invoke: Invoke) -> Invoke:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise gateway_error(
+            raise GatewayError(
                 "transport", "the model call cancelled itself; try again", cause=error
             ) from error
 

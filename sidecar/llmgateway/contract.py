@@ -393,7 +393,7 @@ def gateway_error(
     provider: ProviderId | None = None,
     cause: BaseException | None = None,
 ) -> GatewayError:
-    """Return a :class:`GatewayError`; the public constructor with the common arguments."""
+    """Return a :class:`GatewayError` with the common arguments; the spelling of the seeds."""
     return GatewayError(kind, message, status=status, provider=provider, cause=cause)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from sidecar._internal.env import read_raw
 from sidecar._internal.state_folder import replace_state_file
 from sidecar._internal.values import Value, hide_in_repr
-from sidecar.llmgateway.contract import GatewayError, gateway_error
+from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.names import Provider
 
 if TYPE_CHECKING:  # the extra may be absent
@@ -81,7 +81,7 @@ class Credentials:
         stored_value = next((stored[name] for name in names if name in stored), None)
         if stored_value is not None:
             if not isinstance(stored_value, str) or not stored_value.strip():
-                raise gateway_error("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
+                raise GatewayError("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
             return checked_key(Key(stored_value.strip(), AUTH_FILE), provider.id)
         if self._keyring is not None:
             for name in names:
@@ -142,18 +142,18 @@ class Credentials:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
-            raise gateway_error("auth", f"{AUTH_FILE} cannot be read: {error.strerror}") from None
+            raise GatewayError("auth", f"{AUTH_FILE} cannot be read: {error.strerror}") from None
         if os.name == "posix" and mode & _FOR_OTHERS:
             found = f"{AUTH_FILE} can be read by others (mode {stat.S_IMODE(mode):04o}) and is not used"
-            raise gateway_error("auth", f"{found}; run: chmod 600 {path.name} in the state directory")
+            raise GatewayError("auth", f"{found}; run: chmod 600 {path.name} in the state directory")
         try:
             keys = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             found = f"{AUTH_FILE} is not valid JSON"
-            raise gateway_error("auth", f"{found}; write an object of keys by provider") from None
+            raise GatewayError("auth", f"{found}; write an object of keys by provider") from None
         if not isinstance(keys, dict):
             found = f"{AUTH_FILE} is not a JSON object"
-            raise gateway_error("auth", f"{found}; write an object of keys by provider")
+            raise GatewayError("auth", f"{found}; write an object of keys by provider")
         return keys
 
 
@@ -172,7 +172,7 @@ def checked_key(key: Key, provider: str) -> Key:
     named = {"\n": "a line break", "\r": "a line break", " ": "a blank"}.get(
         wrong, "a character that no key has"
     )
-    raise gateway_error(
+    raise GatewayError(
         "auth", f"the key for {provider} in {key.source} has {named} in it; copy it again", provider=provider
     )
 

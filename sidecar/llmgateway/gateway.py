@@ -27,6 +27,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Modality,
     ModelCard,
     Reply,
@@ -36,7 +37,6 @@ from sidecar.llmgateway.contract import (
     TextEmission,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
@@ -58,7 +58,7 @@ def mock_model(conversation: Conversation, options: StreamOptions) -> Channel:
     async def emissions() -> AsyncIterator[Emission]:
         for word in _MOCK_WORDS:
             if options.cancel is not None and options.cancel.cancelled:
-                yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="mock"))
+                yield ErrorEmission(GatewayError("aborted", "the call was cancelled", provider="mock"))
                 return
             yield TextEmission(word)
         yield UsageEmission(_MOCK_USAGE)
@@ -118,11 +118,11 @@ def stream(
     if card is None:
         known = ", ".join(each.id for each in catalog.values() if each.provider != "mock")
         hint = f"known models: {known}, and provider:model, such as openai:gpt-5"
-        unserved = gateway_error("unsupported", f"no model {model!r} is known; {hint}")
+        unserved = GatewayError("unsupported", f"no model {model!r} is known; {hint}")
     else:
         found = f"model {card.id!r} is served by {card.provider!r}, which is not set up here"
         hint = f"set it up, or choose a model of {', '.join(sorted(providers))}"
-        unserved = gateway_error("unsupported", f"{found}; {hint}", provider=card.provider)
+        unserved = GatewayError("unsupported", f"{found}; {hint}", provider=card.provider)
 
     async def emissions() -> AsyncIterator[Emission]:
         opened = await asyncio.to_thread(open_once, model)

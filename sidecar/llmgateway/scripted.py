@@ -40,6 +40,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     GatewayErrorKind,
     ModelCard,
     StopEmission,
@@ -51,10 +52,9 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 
-_ABORTED = ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="scripted"))
+_ABORTED = ErrorEmission(GatewayError("aborted", "the call was cancelled", provider="scripted"))
 _WINDOW_TOKENS: Final = 32_000
 _OUTPUT_TOKENS: Final = 4_096
 _FORMS: Final = (
@@ -153,7 +153,7 @@ class ScriptedModel:
         self.calls.append(RecordedCall(conversation, options))
         if index >= len(self._script) and not self._repeats:
             message = f"the script has {len(self._script)} calls and this is call {index + 1}; add an entry"
-            error = ErrorEmission(gateway_error("unsupported", message, provider="scripted"))
+            error = ErrorEmission(GatewayError("unsupported", message, provider="scripted"))
             return channel_of(lambda: self._play((error,), options.cancel))
         steps: list[Step] = []
         for step in self._script[min(index, len(self._script) - 1)]:
@@ -339,7 +339,7 @@ def parse_error(content: object, where: str) -> Step:
         raise _refusal(f"{where}.kind", f"is {error['kind']!r}", f"one of {', '.join(kinds)}")
     message = _require(error["message"], str, f"{where}.message", "a string")
     return ErrorEmission(
-        gateway_error(error["kind"], message, status=error.get("status"), provider="scripted")
+        GatewayError(error["kind"], message, status=error.get("status"), provider="scripted")
     )
 
 

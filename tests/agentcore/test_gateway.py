@@ -301,7 +301,7 @@ async def test_what_a_model_is_asked(
 
 @pytest.mark.parametrize("as_emission", [True, False])
 async def test_an_error_is_raised(as_emission: bool) -> None:
-    error = gateway.gateway_error("rate_limit", "slow down")
+    error = gateway.GatewayError("rate_limit", "slow down")
     emission = gateway.ErrorEmission(error) if as_emission else error
     with pytest.raises(gateway.GatewayError, match="slow down"):
         await InvokerModel(Invoker(emission)).generate(ASKED)
@@ -312,6 +312,6 @@ async def test_a_cancelled_call_raises_the_tokens_own_error() -> None:
     model = InvokerModel(Invoker(gateway.TextEmission("half"), cancel=token), cancel=lambda: token)
     with pytest.raises(CancelledByToken, match="esc"):
         await model.generate(ASKED)
-    aborted = Invoker(gateway.ErrorEmission(gateway.gateway_error("aborted", "aborted")))
+    aborted = Invoker(gateway.ErrorEmission(gateway.GatewayError("aborted", "aborted")))
     with pytest.raises(CancelledByToken, match="esc"):
         await InvokerModel(aborted, cancel=lambda: token).generate(ASKED)

@@ -25,13 +25,13 @@ from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.request import NextRequest
 from sidecar.llmgateway.contract import (
     ErrorEmission,
+    GatewayError,
     StopEmission,
     TextBlock,
     TextEmission,
     Usage,
     UsageEmission,
     UserTurn,
-    gateway_error,
 )
 from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, WaitFor
 from turns import text
@@ -217,7 +217,7 @@ async def test_a_stale_head_is_refused(make_stage: Any) -> None:
     ("step", "kind"),
     [
         pytest.param(Raise(RuntimeError("boom")), "modelFailed", id="a model that raises"),
-        pytest.param(ErrorEmission(gateway_error("http", "503")), "modelFailed", id="a model that errs"),
+        pytest.param(ErrorEmission(GatewayError("http", "503")), "modelFailed", id="a model that errs"),
     ],
 )
 async def test_a_failing_model_faults_the_turn_and_not_the_session(

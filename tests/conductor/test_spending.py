@@ -33,6 +33,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     ModelCard,
     Reply,
     StopEmission,
@@ -40,7 +41,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
     WithdrawnEmission,
-    gateway_error,
 )
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionStore
@@ -157,7 +157,7 @@ async def test_a_call_that_is_made_again_counts_both_times_and_a_broken_one_its_
     emissions = (used, TextEmission("a"), WithdrawnEmission(), again, StopEmission("complete"))
     assert len([each async for each in spending.meter(lambda: answer(*emissions), PRICED, 1_000)]) == 5
     assert spending.cost == 0.035
-    failed = ErrorEmission(gateway_error("http", "busy", status=503))
+    failed = ErrorEmission(GatewayError("http", "busy", status=503))
     for ending, spent in ((failed, 0.035), (TextEmission("I"), 0.045)):
         assert len([each async for each in spending.meter(partial(answer, ending), PRICED, 1_000)]) == 1
         assert spending.sum_of("session").usd == spent

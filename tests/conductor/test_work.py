@@ -12,7 +12,7 @@ from sidecar.capabilities.contract import PermissionQuestion
 from sidecar.conductor.contract import PermissionAnswer, SessionSummary, WaitingFor
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import ErrorEmission, gateway_error
+from sidecar.llmgateway.contract import ErrorEmission, GatewayError
 from sidecar.llmgateway.scripted import Say, WaitFor
 from sidecar.permissions.access import EditAccess
 from turns import text
@@ -30,7 +30,7 @@ async def watch(stage: Any, session: Session, client: FakeClient) -> None:
 
 
 async def test_clients_see_a_session_work_fail_and_rest(make_stage: Any) -> None:
-    failure = ErrorEmission(gateway_error("http", "no such model"))
+    failure = ErrorEmission(GatewayError("http", "no such model"))
     stage = await make_stage([[WaitFor("go"), Say("one")], [failure], [Say("two")]])
     session, watcher = await stage.session(), FakeClient()
     await watch(stage, session, watcher)
@@ -61,7 +61,7 @@ async def test_clients_see_a_session_work_fail_and_rest(make_stage: Any) -> None
 
 
 async def test_a_rest_since_a_failure_ends_with_the_next_change(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [ErrorEmission(gateway_error("http", "no such model"))]])
+    stage = await make_stage([[Say("one")], [ErrorEmission(GatewayError("http", "no such model"))]])
     session = await stage.session()
     await stage.ask(session, "a")
     await stage.ask(session, "b")

@@ -27,7 +27,6 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 
 NONE = Usage(0, 0)
@@ -98,7 +97,7 @@ def test_a_stop_other_than_complete_is_kept_beside_calls() -> None:
 
 @pytest.mark.parametrize(("kind", "stop"), [("aborted", "aborted"), ("http", "error")])
 def test_an_error_ends_the_fold_and_shows_in_the_stop_reason(kind: str, stop: StopReason) -> None:
-    error = gateway_error("aborted" if kind == "aborted" else "http", "no")
+    error = GatewayError("aborted" if kind == "aborted" else "http", "no")
     check([TextEmission("a"), ErrorEmission(error), TextEmission("b")], TextBlock("a"), stop=stop)
 
 
@@ -137,7 +136,7 @@ async def test_collect_folds_a_stream_without_done() -> None:
 
 async def test_collect_raises_the_error_of_the_stream() -> None:
     with pytest.raises(GatewayError, match="busy") as caught:
-        await collect_reply(channel(TextEmission("a"), ErrorEmission(gateway_error("http", "busy"))))
+        await collect_reply(channel(TextEmission("a"), ErrorEmission(GatewayError("http", "busy"))))
     assert caught.value.kind == "http"
 
 

@@ -14,20 +14,20 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     TextBlock,
     TextEmission,
     ThinkingEmission,
     ToolCallDeltaEmission,
     ToolCallStartEmission,
     UsageEmission,
-    gateway_error,
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import EmissionSignal, FaultSignal, RunError, Signal, StreamEndSignal
 from sidecar.runtime.turn import drive_turn
 
 A, B = TextEmission("a"), TextEmission("b")
-ERROR = ErrorEmission(gateway_error("http", "busy"))
+ERROR = ErrorEmission(GatewayError("http", "busy"))
 BROKEN = ValueError("torn")
 NAMELESS = ValueError()
 

@@ -9,6 +9,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Reply,
     StopEmission,
     TextBlock,
@@ -18,7 +19,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
     WithdrawnEmission,
-    gateway_error,
 )
 from sidecar.text.replies import ReplyReader
 
@@ -44,7 +44,7 @@ def text(*deltas: str) -> list[Emission]:
         pytest.param(
             [DoneEmission(Reply("m", (TextBlock("a"),), Usage(1, 1), "refusal"))], "a", False, id="a refusal"
         ),
-        pytest.param([*text("a"), ErrorEmission(gateway_error("parse", "no"))], "a", False, id="a failure"),
+        pytest.param([*text("a"), ErrorEmission(GatewayError("parse", "no"))], "a", False, id="a failure"),
     ],
 )  # fmt: skip
 def test_a_reply(emissions: list[Emission], shown: str, is_complete: bool) -> None:

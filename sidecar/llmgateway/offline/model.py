@@ -23,6 +23,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Reply,
     StopEmission,
     StopReason,
@@ -37,7 +38,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
     UserTurn,
-    gateway_error,
 )
 from sidecar.llmgateway.offline.intent import IsProgram, read_intent
 from sidecar.llmgateway.offline.lookups import (
@@ -88,7 +88,7 @@ def offline_model(is_program: IsProgram = lambda name: False) -> Invoke:
                 deltas += (ToolCallStartEmission(block.id, block.name), ToolCallDeltaEmission(block.id, raw))
             for emission in deltas:
                 if options.cancel is not None and options.cancel.cancelled:
-                    error = gateway_error("aborted", "the call was cancelled", provider="offline")
+                    error = GatewayError("aborted", "the call was cancelled", provider="offline")
                     yield ErrorEmission(error)
                     return
                 yield emission

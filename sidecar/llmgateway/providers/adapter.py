@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions, gateway_error
+from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
@@ -55,7 +55,7 @@ class Endpoint(Value):
     def missing_key_error(self) -> GatewayError:
         """Return the error of a call without a key."""
         name = self.provider.id
-        return gateway_error("auth", f"no key for {name}; {how_to_set(self.provider)}", provider=name)
+        return GatewayError("auth", f"no key for {name}; {how_to_set(self.provider)}", provider=name)
 
 
 class SdkClient(Value, Generic[ClientT]):

@@ -41,7 +41,6 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     ThinkingBlock,
     WithdrawnEmission,
-    gateway_error,
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
@@ -102,8 +101,8 @@ class RetryPolicy(Value):
             error: its failure.
             chance: in 0..1; spreads clients that failed together over half of the pause.
 
-        >>> from sidecar.llmgateway.contract import gateway_error
-        >>> RetryPolicy().pause_ms(3, gateway_error("http", "busy", status=503), chance=1.0)
+        >>> from sidecar.llmgateway.contract import GatewayError
+        >>> RetryPolicy().pause_ms(3, GatewayError("http", "busy", status=503), chance=1.0)
         2000
         """
         if not error.retryable or attempt >= self.max_attempts:
@@ -243,7 +242,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                         await scope.run(self._retries.sleep(pause_ms / 1000))
                 except CallCancelledError:
                     name = self._card.provider
-                    yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider=name))
+                    yield ErrorEmission(GatewayError("aborted", "the call was cancelled", provider=name))
 
         return channel_of(emissions)
 
@@ -290,7 +289,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             raise failed
         if reader is None or not is_whole:
             name = self._card.provider
-            raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
+            raise GatewayError("transport", f"{name} hung up in the middle of an answer", provider=name)
         last = reader.assembly.finish(self._card.id)
         self.refuse_empty_answer(reader.assembly, sent, attempt)
         for emission in last:
@@ -350,7 +349,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             error = malformed
         _log.debug("an answer of %s cannot be understood", name, exc_info=error)
         found = str(error) if isinstance(error, MalformedAnswerError) else type(error).__name__
-        return gateway_error("parse", f"the answer of {name} cannot be understood ({found})", provider=name)
+        return GatewayError("parse", f"the answer of {name} cannot be understood ({found})", provider=name)
 
     def _adapt_to_refusal(self, failed: GatewayError, sent: Conversation, options: StreamOptions) -> None:
         """Leave out of later calls a part that the provider refused; this call is retried then.

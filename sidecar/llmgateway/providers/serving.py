@@ -21,7 +21,7 @@ from sidecar._internal.loading import defer_import, install_command
 from sidecar._internal.secrets import mask_secrets
 from sidecar._internal.values import Value
 from sidecar.llmgateway.channel import Invoke
-from sidecar.llmgateway.contract import ApiKind, GatewayError, ModelCard, gateway_error
+from sidecar.llmgateway.contract import ApiKind, GatewayError, ModelCard
 from sidecar.llmgateway.credentials import Credentials, Key, checked_key
 from sidecar.llmgateway.names import (
     ANTHROPIC,
@@ -207,7 +207,7 @@ class ClientPool(Generic[ClientT]):
             key = keys.without_keyring().find(provider)
             if key is None and (provider.needs_key or keys.has_keyring):
                 import_module(library_of(provider, has_key=False))
-                raise gateway_error("auth", "no key is at hand", provider=provider.id)
+                raise GatewayError("auth", "no key is at hand", provider=provider.id)
             return key
 
         if not self._of_this_loop().tasks:
@@ -223,7 +223,7 @@ class ClientPool(Generic[ClientT]):
             if not is_installed(provider):
                 extra = provider.extra
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
-                raise gateway_error("unsupported", message, provider=provider.id)
+                raise GatewayError("unsupported", message, provider=provider.id)
             endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
             try:
                 return endpoint, self._connect(endpoint)
@@ -296,7 +296,7 @@ def setup_error(error: Exception, provider: str) -> GatewayError:
         found = f"a proxy in the environment cannot be used ({reason})"
     else:
         found = f"its client cannot be made ({reason})"
-    return gateway_error("unsupported", f"{provider} cannot be called: {found}", provider=provider)
+    return GatewayError("unsupported", f"{provider} cannot be called: {found}", provider=provider)
 
 
 def _has_failed(task: asyncio.Task[_Opened[ClientT]]) -> bool:

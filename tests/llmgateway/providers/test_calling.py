@@ -10,7 +10,7 @@ import pytest
 
 from provider_fakes import Ended, Hang, Refused, Said, Scene
 from sidecar._internal.cancel import CancelToken
-from sidecar.llmgateway.contract import ErrorEmission, GatewayError, gateway_error
+from sidecar.llmgateway.contract import ErrorEmission, GatewayError
 from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope, RetryPolicy
 
 pytestmark = pytest.mark.processes
@@ -141,7 +141,7 @@ async def test_work_that_swallows_the_cancellation_is_cancelled_all_the_same() -
     await asyncio.sleep(0)
 
 
-BUSY = gateway_error("http", "busy", status=503)
+BUSY = GatewayError("http", "busy", status=503)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ BUSY = gateway_error("http", "busy", status=503)
         pytest.param(1, BUSY, 0.0, 250, id="spread over half of it"),
         pytest.param(5, BUSY, 1.0, 5_000, id="none longer than the longest"),
         pytest.param(6, BUSY, 1.0, None, id="not for ever"),
-        pytest.param(1, gateway_error("auth", "no", status=401), 1.0, None, id="only what may get better"),
+        pytest.param(1, GatewayError("auth", "no", status=401), 1.0, None, id="only what may get better"),
         pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=9_000), 1.0, 9_000, id="as asked"),
         pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=10), 1.0, 500, id="never less"),
         pytest.param(1, GatewayError("rate_limit", "", retry_after_ms=99_000), 1.0, None, id="too long"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.llmgateway.contract import gateway_error
+from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
     is_stale_thinking,
@@ -51,7 +51,7 @@ def test_a_message_is_one_line_of_bounded_length_without_secrets() -> None:
     ],
 )
 def test_which_refusals_are_about_reasoning(status: int, message: str, *, stale: bool) -> None:
-    assert is_stale_thinking(gateway_error("http", message, status=status)) is stale
+    assert is_stale_thinking(GatewayError("http", message, status=status)) is stale
 
 
 @pytest.mark.parametrize(

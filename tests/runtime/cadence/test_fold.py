@@ -14,6 +14,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Reply,
     StopEmission,
     TextBlock,
@@ -25,7 +26,6 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 from sidecar.runtime.cadence import (
     Draft,
@@ -134,7 +134,7 @@ def args(call_id: str, delta: str) -> ToolCallDeltaEmission:
         ),
         pytest.param(
             [TextBlock("a")],
-            [UsageEmission(Usage(1, 1)), StopEmission("complete"), ErrorEmission(gateway_error("http", "x"))],
+            [UsageEmission(Usage(1, 1)), StopEmission("complete"), ErrorEmission(GatewayError("http", "x"))],
             [TextBlock("a")],
             id="usage, stop and error are no blocks",
         ),

@@ -14,6 +14,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     GatewayErrorKind,
     Reply,
     StopEmission,
@@ -31,7 +32,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 from sidecar.runtime.cadence import (
     FAULTING,
@@ -275,7 +275,7 @@ SETTLED = ["persist", "settled"]
             id="stop",
         ),
         pytest.param(
-            [submit("hi"), say("x"), emit(ErrorEmission(gateway_error("http", "busy")))],
+            [submit("hi"), say("x"), emit(ErrorEmission(GatewayError("http", "busy")))],
             "faulted",
             [user("hi"), assistant("x")],
             FAULTED,
@@ -545,7 +545,7 @@ def test_a_failed_stop_faults(stop: StopReason, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", get_args(GatewayErrorKind))
 def test_an_error_emission_names_its_cause(kind: GatewayErrorKind) -> None:
-    cause = gateway_error(kind, "why")
+    cause = GatewayError(kind, "why")
     faulted = state(submit("hi"), emit(ErrorEmission(cause)))
     expected: RunErrorKind = "aborted" if kind == "aborted" else "model_failed"
     assert faulted.error == RunError(expected, "why", cause)
@@ -673,7 +673,7 @@ class TestSteering:
         )
 
     @pytest.mark.parametrize(
-        "ending", [ABORT, FaultSignal(BOOM), emit(ErrorEmission(gateway_error("http", "x")))]
+        "ending", [ABORT, FaultSignal(BOOM), emit(ErrorEmission(GatewayError("http", "x")))]
     )
     def test_a_queued_prompt_survives_the_fault_of_the_one_before(self, ending: Signal) -> None:
         transition = play(*TO["streaming"], submit("second"), ending)

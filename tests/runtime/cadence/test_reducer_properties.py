@@ -16,6 +16,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    GatewayError,
     Reply,
     StopEmission,
     TextBlock,
@@ -29,7 +30,6 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
     UserTurn,
-    gateway_error,
 )
 from sidecar.runtime.cadence import Transition, cadence, initial_snapshot
 from sidecar.runtime.contract import (
@@ -71,7 +71,7 @@ EMISSIONS: st.SearchStrategy[Emission] = st.one_of(
     st.builds(UsageEmission, st.builds(Usage, st.integers(0, 9), st.integers(0, 9))),
     st.builds(StopEmission, STOPS),
     st.builds(DoneEmission, REPLIES, st.none()),
-    st.just(ErrorEmission(gateway_error("http", "busy"))),
+    st.just(ErrorEmission(GatewayError("http", "busy"))),
 )
 PROMPTS: st.SearchStrategy[Signal] = st.just(SubmitSignal(()))
 QUIET: st.SearchStrategy[Signal] = st.one_of(

@@ -16,13 +16,13 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     ErrorEmission,
+    GatewayError,
     TextBlock,
     ToolResultBlock,
     ToolTurn,
     Turn,
     Usage,
     UsageEmission,
-    gateway_error,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel, Step, WaitFor
 from sidecar.runtime.conductor import (
@@ -185,7 +185,7 @@ async def test_a_ledger_of_the_host_s_hears_the_run() -> None:
     ("step", "error"),
     [
         pytest.param(
-            ErrorEmission(gateway_error("http", "busy")), ("model_failed", "busy"), id="an error emission"
+            ErrorEmission(GatewayError("http", "busy")), ("model_failed", "busy"), id="an error emission"
         ),
         pytest.param(Raise(ValueError("torn")), ("model_failed", "torn"), id="a stream that breaks"),
     ],

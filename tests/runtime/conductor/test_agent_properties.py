@@ -19,6 +19,7 @@ from sidecar.llmgateway.contract import (
     Conversation,
     Emission,
     ErrorEmission,
+    GatewayError,
     StopEmission,
     StreamOptions,
     TextBlock,
@@ -27,7 +28,6 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Turn,
     UserTurn,
-    gateway_error,
 )
 from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import AgentConfig, FaultedEvent, RunEvent, RunSnapshot, SettledEvent, ToolCall
@@ -43,7 +43,7 @@ BEATS: st.SearchStrategy[Beat] = st.one_of(
     st.just(TextEmission("word")),
     CALLS,
     st.builds(ToolCallDeltaEmission, st.sampled_from(["a", "b"]), st.sampled_from(["{}", '{"x'])),
-    st.sampled_from([StopEmission("max_output"), ErrorEmission(gateway_error("http", "busy"))]),
+    st.sampled_from([StopEmission("max_output"), ErrorEmission(GatewayError("http", "busy"))]),
     st.sampled_from(["pause", "pause", "raise", "hang"]),
 )
 SCRIPTS = st.lists(st.lists(BEATS, max_size=5), max_size=6)

@@ -10,6 +10,7 @@ from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar.llmgateway.contract import (
     CommandBlock,
     ErrorEmission,
+    GatewayError,
     ImageBlock,
     StopEmission,
     TextBlock,
@@ -17,7 +18,6 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     UserTurn,
-    gateway_error,
 )
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import EndWithoutDone, Raise, Say, ScriptedModel, Step
@@ -39,7 +39,7 @@ def prompts(model: ScriptedModel) -> list[str]:
     [
         pytest.param([], id="nothing is said"),
         pytest.param([Say("  \n")], id="blanks are said"),
-        pytest.param([Say("half a "), ErrorEmission(gateway_error("http", "busy"))], id="an error emission"),
+        pytest.param([Say("half a "), ErrorEmission(GatewayError("http", "busy"))], id="an error emission"),
         pytest.param([Raise(RuntimeError("boom"))], id="an exception"),
         pytest.param([EndWithoutDone()], id="a stream that just ends"),
         pytest.param([Say("cut o"), StopEmission("max_output")], id="a gist cut off at its limit"),

@@ -47,7 +47,6 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     UserTurn,
     emissions_of,
-    gateway_error,
     join_texts,
 )
 from sidecar.runtime.contract import ModelInvoker
@@ -267,7 +266,7 @@ class CheckedModel(Struct):
             conversation = replace(
                 conversation, turns=(*conversation.turns, AssistantTurn((TextBlock(text or ""),)), asked)
             )
-        raise gateway_error("parse", f"the model wrote no summary: {self.fault}")
+        raise GatewayError("parse", f"the model wrote no summary: {self.fault}")
 
     def was_shown(self, text: str) -> bool:
         """Whether *text* stands in anything that the model was shown."""
