@@ -149,19 +149,15 @@ class ExtensionFinder:
     def find(self, roots: Sequence[Path]) -> Extensions:
         """Return the extensions of a session in *roots*, the working folder first."""
         problems: list[str] = []
-        projects = [*self.list_projects(roots)]
-        hooks, servers = self.find_settings(roots[0], problems)
+        projects, user = [*self.list_projects(roots)], self._live.read()
+        hooks, servers = self.find_settings(roots[0], user, problems)
         return Extensions(
-            commands=tuple(self.find_commands(projects, problems)),
+            commands=tuple(self.find_commands(projects, user.trusted_folders(), problems)),
             skills=tuple(self.find_skills(projects, problems)),
             hooks=hooks,
             servers=servers,
             problems=tuple(problems),
         )
-
-    def trusted_folders(self) -> frozenset[Path]:
-        """Return the folders that the user trusts now, resolved."""
-        return ModelSettings(trusted=self._live.read().trusted).trusted_folders()
 
     def list_projects(self, roots: Sequence[Path]) -> Iterator[_Project]:
         """Yield the folders that may have extensions, the nearest first, each with the trees of its project.
@@ -189,8 +185,10 @@ class ExtensionFinder:
         for folder, inside in projects:
             yield from (_Place(folder / each, "folder", inside) for each in of_project)
 
-    def find_commands(self, projects: Sequence[_Project], problems: list[str]) -> Iterator[CustomCommand]:
-        allowed, folders = self._trusted.read(), self.trusted_folders()
+    def find_commands(
+        self, projects: Sequence[_Project], trusted: frozenset[Path], problems: list[str]
+    ) -> Iterator[CustomCommand]:
+        allowed = self._trusted.read()
         known: set[str] = set()
         for place in self._places("commands", (".claude/commands",), COMMAND_FOLDERS, projects):
             for file_name in islice(place.texts(), _MOST_NAMES):
@@ -216,7 +214,7 @@ class ExtensionFinder:
                     path=path,
                     digest=found.hash,
                     source=place.source,
-                    is_trusted=place.source == "user" or owner in folders or found.hash in allowed,
+                    is_trusted=place.source == "user" or owner in trusted or found.hash in allowed,
                 )
 
     def find_skills(self, projects: Sequence[_Project], problems: list[str]) -> Iterator[Skill]:
@@ -237,17 +235,20 @@ class ExtensionFinder:
                     yield Skill(name=name, description=description, path=real_path(path), source=place.source)
 
     def find_settings(
-        self, folder: Path, problems: list[str]
+        self, folder: Path, user: ModelSettings, problems: list[str]
     ) -> tuple[tuple[Hook, ...], tuple[ConfiguredServer, ...]]:
-        """Return the hooks and the tool servers of the settings, the user's first."""
+        """Return the hooks and the tool servers of the settings, the user's first.
+
+        The file of *folder* counts where *user*, the settings as they are now, trusts it.
+        """
         own = self._settings
         servers = self._fill_in("user", own.servers, self._home / CONFIG_FILE, problems)
         # The problems of this file are shown with those of its models.
-        theirs = read_folder_settings(folder, self._live.read().trusted)
+        theirs = read_folder_settings(folder, user)
         servers = self._fill_in("folder", theirs.servers, folder, problems) | servers
         path = folder / MCP_FILE
         if os.path.lexists(path):
-            if folder in self.trusted_folders():
+            if folder in user.trusted_folders():
                 listed = read_mcp_file(path, folder, problems)
                 servers = self._fill_in("folder", listed, path, problems) | servers
             else:

@@ -423,8 +423,11 @@ class UserSettings:
         return self._found
 
 
-def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
-    """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
+def read_folder_settings(folder: Path, user: ModelSettings) -> ModelSettings:
+    """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem.
+
+    The settings of the *user* tell whether the folder is trusted.
+    """
     path = folder / FOLDER_FILE
     read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES))
     found = replace(read, trusted=())
@@ -436,7 +439,7 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
             )
             found = replace(found, **{name: unset}, problems=(*found.problems, problem))
     named = [written for name, written in OF_TRUSTED.items() if getattr(found, name)]
-    if not named or folder.resolve() in ModelSettings(trusted=trusted).trusted_folders():
+    if not named or folder.resolve() in user.trusted_folders():
         return found
     problem = (
         f"{path}: {', '.join(named)} not used, because this folder is not trusted; {how_to_trust(folder)}"

@@ -350,8 +350,8 @@ class ModelRegistry:
         setup = self._setup
 
         def read_folder() -> ModelSettings:
-            listed = (setup.base if setup.settings is None else setup.settings.read()).trusted
-            return read_folder_settings(folder, listed)
+            user = setup.base if setup.settings is None else setup.settings.read()
+            return read_folder_settings(folder, user)
 
         found = await asyncio.to_thread(read_folder)
         registry = self

@@ -186,7 +186,7 @@ class TestServers:
         found = machine.find()
         assert (found.servers, found.hooks) == ((), ())
         assert "not trusted; to trust it, write trusted = [" in found.problems[0]
-        (problem,) = read_folder_settings(machine.project, ()).problems
+        (problem,) = read_folder_settings(machine.project, ModelSettings()).problems
         assert "[[hooks]], [mcp_servers] not used, because this folder is not trusted" in problem
 
     def test_a_trusted_folder_has_them(self, machine: Machine) -> None:

@@ -66,7 +66,7 @@ def test_every_setting(tmp_path: Path) -> None:
 
 def test_no_file_means_no_settings(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == ModelSettings()
-    assert read_folder_settings(tmp_path, ()) == ModelSettings()
+    assert read_folder_settings(tmp_path, ModelSettings()) == ModelSettings()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ context_window = 5
 def test_a_folder_may_choose_a_model_and_nothing_that_leads_elsewhere(tmp_path: Path) -> None:
     """Whoever wrote the folder would receive keys and conversations."""
     (tmp_path / ".sidecar.toml").write_text(FOLDER)
-    found = read_folder_settings(tmp_path, trusted=())
+    found = read_folder_settings(tmp_path, ModelSettings())
     assert found == ModelSettings(model="openai:gpt-5", problems=found.problems)
     (problem,) = found.problems
     assert f'trusted = ["{tmp_path}"]' in problem
@@ -238,7 +238,7 @@ def test_the_sandbox_is_the_users_alone_and_no_mistake_turns_it_off(tmp_path: Pa
         config.write_text(text)
         assert read_settings(tmp_path).sandbox is is_asked_for, text
     (tmp_path / ".sidecar.toml").write_text("sandbox = true")
-    found = read_folder_settings(tmp_path, trusted=())
+    found = read_folder_settings(tmp_path, ModelSettings())
     assert not found.sandbox
     assert found.problems[0].endswith("write it into config.toml of the state directory")
     assert read_settings(tmp_path).under(ModelSettings(sandbox=True)).sandbox is False
@@ -249,21 +249,21 @@ def test_compactions_are_set_by_the_user_alone(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(text)
     assert read_settings(tmp_path).compaction.prepare is False
     (tmp_path / ".sidecar.toml").write_text(text)
-    found = read_folder_settings(tmp_path, trusted=())
+    found = read_folder_settings(tmp_path, ModelSettings())
     assert found.compaction.prepare is True
     assert found.problems[0].endswith("write it into config.toml of the state directory")
 
 
 def test_a_trusted_folder_may(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(FOLDER)
-    found = read_folder_settings(tmp_path, trusted=(str(tmp_path),))
+    found = read_folder_settings(tmp_path, ModelSettings(trusted=(str(tmp_path),)))
     assert set(found.providers) == {"openai"}
     assert found.problems == ()
 
 
 def test_a_folder_cannot_trust_itself_or_another(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(f'trusted = ["{tmp_path}"]\n{FOLDER}')
-    found = read_folder_settings(tmp_path, trusted=("/elsewhere", "~nobody-has-this-name"))
+    found = read_folder_settings(tmp_path, ModelSettings(trusted=("/elsewhere", "~nobody-has-this-name")))
     assert (found.trusted, found.providers) == ((), {})
 
 
@@ -316,7 +316,7 @@ def test_permission_rules_are_the_users_own(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / ".sidecar.toml").write_text('model = "x"\n' + RULES.replace("git push", "ls"))
-    found = read_folder_settings(folder, (str(folder),))
+    found = read_folder_settings(folder, ModelSettings(trusted=(str(folder),)))
     assert (found.model, found.rules) == ("x", Rules())
     assert "[permissions] is not used here" in found.problems[0]
     assert own.under(found).rules == own.rules
@@ -331,7 +331,7 @@ def test_fetching_from_private_addresses_is_the_users_alone_to_allow(tmp_path: P
     (tmp_path / "config.toml").write_text("fetch_private = true")
     assert read_settings(tmp_path).fetch_private
     (tmp_path / ".sidecar.toml").write_text("fetch_private = true")
-    found = read_folder_settings(tmp_path, ())
+    found = read_folder_settings(tmp_path, ModelSettings())
     assert not found.fetch_private
     assert "fetch_private is not used here" in found.problems[0]
 
