@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -76,6 +78,13 @@ _FAILED_ALIKE: Final = (
 )
 """What the model is told behind the result of such a call; the turn ends a little later."""
 
+_SAME_RESULT: Final = (
+    "[This very call has had the same result {} times, and nothing new came in between. Do not repeat "
+    "it: use the result, try another way, or tell the user what you need. To wait, wait within one call.]"
+)
+_WAIT_S: Final = 5.0
+"""A call that takes so long waits for something: its repeats are told, and end no turn."""
+
 
 def default_tools() -> tuple[Tool, ...]:
     """Return the tools of our own, in the order of the list that a model is given."""
@@ -95,6 +104,8 @@ class SessionToolBox:
         hidden: the tools of servers that a request does not declare, by name; they are found by a search.
         n_failed_alike: how often the newest call has failed with the same arguments and the same words since
             a call has not failed; 0 for one that has not.
+        n_same_results: how often the newest call has had the same result with the same arguments since the
+            prompt, and since a result was new; 0 for a call that failed or waited.
     """
 
     def __init__(
@@ -106,6 +117,9 @@ class SessionToolBox:
         self._observe = observe
         self._failures: Counter[str] = Counter()
         self.n_failed_alike = 0
+        self._results: Counter[bytes] = Counter()
+        self._earlier_results: set[bytes] = set()
+        self.n_same_results = 0
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
         self._extra: dict[str, tuple[Tool, ...]] = {}
         self.offer("", ())
@@ -197,6 +211,7 @@ class SessionToolBox:
         tool, started = self._tools.get(call.name), self.describe(call)
         self._observe(started)
         reply = _cancel_reply(call.name)
+        started_s = time.monotonic()
         watch: ProblemWatch | None = None
         try:
             problems = self._make_context(call.id).problems
@@ -227,9 +242,15 @@ class SessionToolBox:
             from sidecar.capabilities.diagnostics import new_problems  # not above: most sessions need it not
 
             notes.append(await new_problems(watch, reply, self._make_context(call.id).cwd, cancel))
-        notes.append(self.note_failure(call, reply))
         background = self._make_context(call.id).background
-        notes.append("" if background is None else background.take_news())
+        news = "" if background is None else background.take_news()
+        result = (reply.output, *notes, news, reply.images)
+        notes.append(
+            self.note_failure(call, reply)
+            if reply.is_error
+            else self.note_result(call, result, waited=time.monotonic() - started_s >= _WAIT_S)
+        )
+        notes.append(news)
         told = list(filter(None, notes))
         output = "\n\n".join((str(reply.output), *told)) if told else reply.output
         return ToolOutcome(call.id, output, reply.is_error, reply.images)
@@ -267,12 +288,33 @@ class SessionToolBox:
         paths = {place.path: None for place in reply.locations}
         return [await show_rules(path, call_id) for path in paths]
 
+    def begin_turn(self) -> None:
+        """Count the same results from 1 again: a prompt may ask for the same as the one before."""
+        self._results.clear()
+        self._earlier_results.clear()
+        self.n_same_results = 0
+
+    def note_result(self, call: ToolCall, result: object, *, waited: bool) -> str:
+        """Count how often *call* has had this *result*, and return the words about it; mostly none.
+
+        A result that the turn has not seen shows that something has changed, or was learnt: all counts begin
+        again. So two calls that take turns are counted, and a command that is looked at while its output
+        grows is not.
+        """
+        self._failures.clear()
+        self.n_failed_alike = 0
+        key = blake2b(repr((call.name, call.input, result)).encode(errors="replace"), digest_size=16).digest()
+        if key not in self._earlier_results:
+            self._earlier_results.add(key)
+            self._results.clear()
+        self._results[key] += 1
+        n_alike = self._results[key]
+        self.n_same_results = 0 if waited else n_alike
+        return _SAME_RESULT.format(n_alike) if n_alike >= _TOLD_AFTER else ""
+
     def note_failure(self, call: ToolCall, reply: ToolReply) -> str:
         """Count how often *call* has failed alike, and return the words about it; mostly none."""
-        self.n_failed_alike = 0
-        if not reply.is_error:
-            self._failures.clear()
-            return ""
+        self.n_same_results = 0
         failure = repr((call.name, call.input, reply.output))
         self._failures[failure] += 1
         self.n_failed_alike = self._failures[failure]

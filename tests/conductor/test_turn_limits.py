@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from typing import Any
 
 import pytest
 
 from fake_tools import FakeTool
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities import toolbox
 from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.listing import LS
 from sidecar.capabilities.read import READ
 from sidecar.llmgateway.contract import ToolResultBlock
@@ -91,3 +94,54 @@ async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage
     assert len(stage.model.calls) == 5
     assert (await stage.ask(session, "go on")).fault.kind == "turnBudget", "it is told of each further one"
     assert len(stage.model.calls) == 6
+
+
+def results_of(session: Any) -> list[str]:
+    blocks = (block for turn in session.record.history.turns for block in turn.blocks)
+    return [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
+
+
+async def test_a_call_with_the_same_result_is_told_and_then_ends_the_turn(make_stage: Any) -> None:
+    stage = await make_stage([[Call("ls", {})]] * 30, tools=[LS])
+    session = await stage.session()
+    ended = await stage.ask(session, "look")
+    assert ended.fault.kind == "turnBudget"
+    assert ended.fault.message == (
+        "the same call of a tool has had the same result 10 times, with nothing new in between; "
+        "say how to go on"
+    )
+    assert ["Do not repeat" in result for result in results_of(session)] == [False] * 2 + [True] * 8
+    assert len(stage.model.calls) == 10
+    await stage.ask(session, "look again")
+    assert len(stage.model.calls) == 20, "a prompt may ask for what it asked for before"
+
+
+async def test_two_calls_that_take_turns_end_the_turn_too(make_stage: Any) -> None:
+    pair = [[Call("ls", {})], [Call("ls", {"path": "."})]]
+    stage = await make_stage([*pair * 20, [Say("done")]], tools=[LS])
+    ended = await stage.ask(await stage.session(), "look")
+    assert ended.fault.kind == "turnBudget"
+    assert len(stage.model.calls) == 20
+
+
+async def test_a_call_may_be_repeated_while_something_new_comes_between(make_stage: Any) -> None:
+    grown = count(1)
+
+    async def look(arguments: object, context: object, cancel: object) -> ToolReply:
+        return ToolReply(f"{next(grown)} lines")
+
+    rounds = [[Call("bash_output", {"id": "bg1"})], [Call("ls", {})]] * 30
+    stage = await make_stage([*rounds, [Say("done")]], tools=[FakeTool("bash_output", act=look), LS])
+    session = await stage.session()
+    assert (await stage.ask(session, "look")).fault is None
+    assert not any("Do not repeat" in result for result in results_of(session))
+
+
+async def test_a_call_that_waits_is_told_of_its_repeats_and_ends_no_turn(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolbox, "_WAIT_S", 0.0)
+    stage = await make_stage([*[[Call("ls", {})]] * 30, [Say("done")]], tools=[LS])
+    session = await stage.session()
+    assert (await stage.ask(session, "wait for it")).fault is None
+    assert sum("wait within one call" in result for result in results_of(session)) == 28

@@ -43,6 +43,9 @@ _CALLS_PER_NOTICE: Final = 50
 _MOST_FAILED_ALIKE: Final = 5
 """A turn in which a call has failed so often in a row, with the same words, is the user's to go on with."""
 
+_MOST_SAME_RESULTS: Final = 10
+"""So is one in which a call has so often had the same result, with nothing new in between."""
+
 _MENTIONS_S: Final = 2.0
 """How long a running turn waits for the content of the mentions in a message to it."""
 
@@ -156,6 +159,7 @@ class SessionAgent:
             return None
         self._n_calls = 0
         self._mentioning.clear()
+        self._tools.begin_turn()
         return await self._agent.submit(())
 
     async def go_on(self, max_model_calls: int | None) -> RunSnapshot | None:
@@ -230,11 +234,18 @@ class SessionAgent:
         )
 
     def _find_stop(self) -> str | None:
-        """Return why the turn ends without another model call: it repeats a call that fails."""
-        n_failed = self._tools.n_failed_alike
-        if self._n_calls == 0 or n_failed < _MOST_FAILED_ALIKE:
+        """Return why the turn ends without another model call: it repeats a call, and learns nothing."""
+        if self._n_calls == 0:
             return None
-        return f"the same call of a tool has failed {n_failed} times in a row; say how to go on"
+        n_failed, n_same = self._tools.n_failed_alike, self._tools.n_same_results
+        if n_failed >= _MOST_FAILED_ALIKE:
+            return f"the same call of a tool has failed {n_failed} times in a row; say how to go on"
+        if n_same >= _MOST_SAME_RESULTS:
+            return (
+                f"the same call of a tool has had the same result {n_same} times, with nothing new in between"
+                "; say how to go on"
+            )
+        return None
 
     def _make_room_between_calls(self) -> Coroutine[object, object, None] | None:
         request = self._engines.automatic(self._turn_engine)
