@@ -5,7 +5,8 @@ tool servers only once the user has listed the folder under ``trusted``, because
 and conversations, or run programs. Rules for permissions are taken from the user's own file alone. It is
 read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A mistake
 costs the smallest part around it, such as one hook, and is reported with its line. A line that is not TOML is
-left out where no permission, hook, server or budget depends on it; else the whole file is.
+left out where no permission, hook, server or budget depends on it; else the whole file is. Where that leaves
+out a rule that denies, or may, the rules say so, and every action asks.
 
 Hooks and tool servers stand here as settings spell them; :mod:`sidecar.extensions` makes objects of them.
 The text below a setting describes it for users: the page of all settings is made of these texts.
@@ -87,6 +88,13 @@ OPAQUE: Final = re.compile(
 
 _SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
 _UNKNOWN: Final = re.compile("unknown field `(.+?)`")
+_PERMISSIONS: Final = re.compile("permission", re.IGNORECASE)
+"""Text that a file with rules for permissions has, whatever its mistakes are."""
+
+_UNREAD_RULES: Final = (
+    "a rule in {} that denies may be missing, because of a mistake there; until it is corrected every action "
+    "asks, in each mode; sidecar doctor shows the place"
+)
 _PLACE: Final = re.compile(r" ?\(at line (\d+), column \d+\)")
 _NAMED_LINE: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
 _HEADER: Final = re.compile(r"[ \t]*\[+[ \t]*([\w-]+)")
@@ -397,7 +405,9 @@ def how_to_trust(folder: Path) -> str:
 def read_settings(home: Path) -> ModelSettings:
     """Return the settings in ``config.toml`` of the state directory *home*."""
     path = home / CONFIG_FILE
-    return _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
+    found = _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
+    unread = found.rules.problem
+    return found if unread is None else replace(found, problems=(*found.problems, unread))
 
 
 class UserSettings:
@@ -409,7 +419,10 @@ class UserSettings:
         self._version: tuple[int, ...] | None = None
 
     def read(self) -> ModelSettings:
-        """Return the settings; a changed file is read again, and one with a mistake changes nothing."""
+        """Return the settings; a changed file is read again, and one with a mistake changes nothing.
+
+        But for the first one, of which it is known then that rules may be missing.
+        """
         try:
             found = (self._home / CONFIG_FILE).stat()
             version: tuple[int, ...] = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -417,7 +430,7 @@ class UserSettings:
             version = ()
         if version != self._version:
             settings = read_settings(self._home)
-            if settings.unreadable is None:
+            if settings.unreadable is None or self._version is None:
                 self._found = settings
             self._version = version
         return self._found
@@ -430,7 +443,7 @@ def read_folder_settings(folder: Path, user: ModelSettings) -> ModelSettings:
     """
     path = folder / FOLDER_FILE
     read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES))
-    found = replace(read, trusted=())
+    found = replace(read, trusted=(), rules=replace(read.rules, problem=None))
     for name, written in OF_USER.items():
         unset = getattr(_NO_SETTINGS, name)
         if getattr(found, name) != unset:
@@ -462,10 +475,17 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
         reason = None if is_missing else f"{path} is not used: {problem.message}"
-        return ModelSettings(problems=(reason,) if reason else (), unreadable=reason)
+        unread = Rules(problem=_UNREAD_RULES.format(path.name)) if reason else Rules()
+        return ModelSettings(rules=unread, problems=(reason,) if reason else (), unreadable=reason)
     except ValueError as error:  # of tomllib, too
         reason = f"{path} is not used: {error}"
-        return ModelSettings(problems=(reason,), unreadable=reason, sandbox=_SANDBOX.search(text) is not None)
+        has_rules = _PERMISSIONS.search(text) is not None
+        return ModelSettings(
+            rules=Rules(problem=_UNREAD_RULES.format(path.name) if has_rules else None),
+            problems=(reason,),
+            unreadable=reason,
+            sandbox=_SANDBOX.search(text) is not None,
+        )
     reader = _TableReader(path, text)
     for name, reason in bad_lines:
         reader.add_problem(name, reason)
@@ -494,7 +514,11 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     return ModelSettings(
         **same | {"sandbox": file.sandbox or "sandbox" in reader.doubted},
         providers=providers,
-        rules=Rules(tuple(allowed), tuple(denied)),
+        rules=Rules(
+            tuple(allowed),
+            tuple(denied),
+            _UNREAD_RULES.format(path.name) if reader.leaves_out_denials else None,
+        ),
         budgets=tuple(budgets),
         servers=file.mcp_servers,
         problems=tuple(reader.problems),
@@ -538,6 +562,7 @@ class _TableReader:
         problems: a sentence about each part that is left out.
         doubted: the settings of the first level that are left out, or that a wrong name may mean, each with
             its problem.
+        leaves_out_denials: whether a part that is left out denies something, or may.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -545,6 +570,7 @@ class _TableReader:
         self._text = text
         self.problems: list[str] = []
         self.doubted: dict[str, str] = {}
+        self.leaves_out_denials = False
 
     def read(self, of: type[S], table: Mapping[str, Any], where: str) -> S:
         """Return *table* as an *of*, all fields of which have defaults, without the parts that are wrong."""
@@ -603,6 +629,9 @@ class _TableReader:
         self.problems.append(f"{place}: {where} is not used: {problem}{meant}")
         if "." not in where:
             self.doubted[near or where] = self.problems[-1]
+        table, _, name = where.removeprefix("an entry of ").rpartition(".")
+        is_of_rules = "permissions" in (table, near or name)
+        self.leaves_out_denials |= is_of_rules and (near or name) != "allow"
 
 
 def find_line(text: str, where: str) -> int:

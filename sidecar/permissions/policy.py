@@ -1,7 +1,8 @@
 """The policy of a session: whether an action runs, asks or is refused, and the reason.
 
 Decided in this order, for every kind of action: a rule that denies; the mode ``plan``, which allows nothing
-but reading; the mode ``allowAll``; and then each need of the action by itself. A need is met when it is
+but reading; a rule that may deny but cannot be read, so that all that is not free asks, each time; the mode
+``allowAll``; and then each need of the action by itself. A need is met when it is
 free, when an earlier answer "always" covers it, when a rule allows it, or, for changes of files, by the
 mode ``allowEdits``. The action runs when all its needs are met, and else asks once for the rest.
 """
@@ -122,6 +123,8 @@ class Policy(Struct, eq=False):
         )
         if self.mode == "plan" and not may_read and not all(need.is_free for need in needs):
             return Verdict(outcome="deny", why="the mode is plan, which allows only reading", needs=needs)
+        if self.rules.problem is not None and not all(need.is_free for need in needs):
+            return Verdict(outcome="ask", why=self.rules.problem, needs=needs)
         if self.mode == "allowAll":
             return Verdict(outcome="allow", why="the mode is allowAll", needs=needs)
         open_needs = tuple(need for need in needs if self._why_met(need) is None)

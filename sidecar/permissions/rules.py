@@ -175,10 +175,11 @@ class Rule(Value):
 
 
 class Rules(Value):
-    """All rules of the user."""
+    """All rules of the user; *problem* says why some that deny may be missing here, None when none is."""
 
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    problem: str | None = None
 
 
 def parse_rules(allow: Iterable[str], deny: Iterable[str]) -> Rules:

@@ -122,3 +122,18 @@ async def test_the_slash_command_does_the_same(client: SidecarClient, tmp_path: 
     assert answers[4] == "The rule 'git push' (deny) is removed from your settings."
     assert "needs a rule or an action" in answers[5]
     assert answers[6].startswith("Permissions: plan.")
+
+
+async def test_rules_that_cannot_be_read_make_every_action_ask_in_each_mode(
+    client: SidecarClient, tmp_path: Path, asked: list[str]
+) -> None:
+    config = tmp_path / "home" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('model = [\n[permissions]\ndeny = ["git push"]\n')
+    session = await client.start_session(tmp_path / "project", model="fake-1")
+    await session.run("/permissions allowAll")
+    await session.run("push it")
+    assert len(asked) == 1
+    config.write_text('[permissions]\nallow = ["git push"]\n')
+    await session.run("push it")
+    assert len(asked) == 1, "the corrected file counts at once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from sidecar.llmgateway.config import (
     CostEntry,
     ModelEntry,
     ModelSettings,
+    UserSettings,
     from_environment,
     is_nested_too_deep,
     read_folder_settings,
@@ -119,7 +121,8 @@ def test_a_mistake_costs_its_own_part_alone(tmp_path: Path, text: str, problem: 
     assert found.unreadable is None
     assert [rule.text for rule in found.rules.deny] == ["rm"]
     assert (found.max_model_calls, list(found.providers), list(found.models)) == (3, ["y"], ["y"])
-    (told,) = [each for each in found.problems if "an entry of permissions.deny" not in each]
+    assert found.rules.problem == found.problems[-1]
+    (told,) = [each for each in found.problems[:-1] if "an entry of permissions.deny" not in each]
     assert told.startswith(f"{tmp_path / 'config.toml'}, line ")
     assert problem in told
     assert found.model_problem == (told if "model is" in told or "model?" in told else None)
@@ -149,8 +152,42 @@ def test_a_mistake_in_a_model_costs_one_of_its_settings(tmp_path: Path) -> None:
 def test_a_file_that_is_no_toml_where_it_matters_is_left_out_and_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
     found = read_settings(tmp_path)
-    assert found == ModelSettings(problems=found.problems, unreadable=found.problems[0])
+    assert replace(found, rules=Rules()) == ModelSettings(
+        problems=found.problems, unreadable=found.problems[0]
+    )
     assert "config.toml is not used: Invalid value" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "may_miss_denials"),
+    [
+        pytest.param("[permissions]\ndeny = [rm]", True, id="a mistake in the rules"),
+        pytest.param("a = [\n  x\n]\n[permissions]\ndeny = ['rm']", True, id="a mistake before the rules"),
+        pytest.param("[permissions]\ndeny = ['rm | x']", True, id="a rule that is none"),
+        pytest.param("[permissions]\ndenny = ['rm']", True, id="a wrong name of the list"),
+        pytest.param("[permission]\ndeny = ['rm']", True, id="a wrong name of the table"),
+        pytest.param("permissions = 7", True, id="a table that is none"),
+        pytest.param("[permissions]\nallow = ['rm | x']", False, id="a wrong rule that allows"),
+        pytest.param("[permissions]\nalow = ['rm']", False, id="a wrong name of what is allowed"),
+        pytest.param("modle = 'x'\n[permissions]\ndeny = ['rm']", False, id="a mistake elsewhere"),
+        pytest.param("[budget]\nusd = two", False, id="no rules at all"),
+    ],
+)
+def test_rules_that_deny_and_cannot_be_read_are_missed(
+    tmp_path: Path, text: str, may_miss_denials: bool
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(text)
+    found = read_settings(tmp_path)
+    assert (found.rules.problem is not None) == may_miss_denials
+    assert (found.rules.problem in found.problems) == may_miss_denials
+    user = UserSettings(tmp_path)
+    assert user.read().rules == found.rules
+    config.write_text("[permissions]\ndeny = ['rm']")
+    right = user.read().rules
+    assert ([each.text for each in right.deny], right.problem) == (["rm"], None)
+    config.write_text("[permissions]\ndeny = [ rm ]")
+    assert user.read().rules == right, "the rules of before the mistake hold"
 
 
 @pytest.mark.parametrize("text", ["sandbox = ", "sandbox = 'yes'", "sandobx = true"])
@@ -161,8 +198,9 @@ def test_a_mistake_in_the_choice_of_the_sandbox_asks_for_it(tmp_path: Path, text
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
-    (problem,) = read_settings(tmp_path).problems
-    assert "config.toml is not used: cannot read" in problem
+    found = read_settings(tmp_path)
+    assert "config.toml is not used: cannot read" in found.problems[0]
+    assert found.problems[1:] == (found.rules.problem,), "nobody knows what it denies"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar._internal.values import replace
 from sidecar.permissions.access import (
     Access,
     CommandAccess,
@@ -279,6 +280,18 @@ def test_rules_decide_before_modes_and_answers(root: Path) -> None:
     assert {access: policy.judge(access).outcome for access in decided} == decided
     policy.mode = "allowAll"
     assert policy.judge(run("rm x", root)).why == "your rule 'rm' denies it"
+
+
+@pytest.mark.parametrize("mode", ["ask", "allowEdits", "allowAll"])
+def test_where_a_rule_that_denies_may_be_missing_every_action_asks(root: Path, mode: PermissionMode) -> None:
+    policy = Policy(SessionFolders((root,)), parse_rules(["make"], ["rm"]), mode=mode)
+    policy.grant(policy.judge(edit("src/a.py", root)))
+    policy.rules = replace(policy.rules, problem="a rule is missing")
+    for access in (run("make", root), edit("src/a.py", root), run("git push", root)):
+        verdict = policy.judge(access)
+        assert (verdict.outcome, verdict.why, verdict.keys) == ("ask", "a rule is missing", frozenset())
+    assert policy.judge(run("cat src/a.py", root)).outcome == "allow"
+    assert policy.judge(run("rm x", root)).outcome == "deny"
 
 
 @pytest.mark.parametrize("text", ["", "*", "a; b", "a | b", "a > b", "x=1 a", "a $b", "edit:", "mcp:", "a '"])

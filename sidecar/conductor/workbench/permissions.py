@@ -178,6 +178,8 @@ class PermissionRules:
         """Yield the rules as they were read last."""
         policy, mode = self._policy, self._policy.mode
         yield from (describe_rule(rule, "deny") for rule in policy.rules.deny)
+        if (unread := policy.rules.problem) is not None:
+            yield PermissionRule("ask", "every action", "user", f"{unread[:1].upper()}{unread[1:]}.")
         effect = _EFFECTS.get(mode, "ask")
         yield PermissionRule(effect, f"mode {mode}", "session", f"{PERMISSION_NAMES[mode]}.")
         for label in policy.answers:
