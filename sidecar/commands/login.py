@@ -37,7 +37,7 @@ from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import near_name, read_settings
 from sidecar.llmgateway.contract import GatewayError
-from sidecar.llmgateway.credentials import Credentials, Key, checked_key, system_keyring
+from sidecar.llmgateway.credentials import Credentials, Key, checked_key, plain_key, system_keyring
 from sidecar.llmgateway.diagnostics import Diagnostic, ask_model
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers import is_installed
@@ -144,7 +144,7 @@ def read_key(provider: Provider) -> str:
     """Return the key that the user pastes, or the first line of a pipe. Raises GatewayError."""
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     text = getpass(f"key of {provider.id} (it is not shown): ") if is_terminal else sys.stdin.readline()
-    key = checked_key(Key(text.strip(), "the input"), provider.id)
+    key = checked_key(Key(plain_key(text), "the input"), provider.id)
     if not key.value:
         raise GatewayError("auth", "no key was given; nothing is stored")
     return key.value

@@ -73,19 +73,20 @@ class Credentials:
             GatewayError: ``auth``, when the key is none, or ``auth.json`` is there and cannot be used.
         """
         for variable in provider.key_env:
-            if key := (read_raw(variable) or "").strip():
+            if key := plain_key(read_raw(variable) or ""):
                 return checked_key(Key(key, variable), provider.id)
         # A key may be stored under either name: `openai-chat` shares the key of `openai`.
         names = tuple(dict.fromkeys((provider.id, provider.published_as or provider.id)))
         stored = self._stored_keys()
         stored_value = next((stored[name] for name in names if name in stored), None)
         if stored_value is not None:
-            if not isinstance(stored_value, str) or not stored_value.strip():
+            key = plain_key(stored_value) if isinstance(stored_value, str) else ""
+            if not key:
                 raise GatewayError("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
-            return checked_key(Key(stored_value.strip(), AUTH_FILE), provider.id)
+            return checked_key(Key(key, AUTH_FILE), provider.id)
         if self._keyring is not None:
             for name in names:
-                if value := (self._keyring(name) or "").strip():
+                if value := plain_key(self._keyring(name) or ""):
                     return checked_key(Key(value, "keyring"), provider.id)
         return None
 
@@ -157,19 +158,33 @@ class Credentials:
         return keys
 
 
+def plain_key(text: str) -> str:
+    """Return the key in *text*, without blanks and one pair of quotes around it.
+
+    A shell takes the quotes of ``KEY="sk-1"`` away, and some readers of files with variables leave them.
+
+    >>> plain_key(' "sk-1" '), plain_key("''"), plain_key('"sk-1')
+    ('sk-1', '', '"sk-1')
+    """
+    text = text.strip()
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1].strip() if is_quoted else text
+
+
 def checked_key(key: Key, provider: str) -> Key:
     """Return *key*, which goes into the header of a request.
 
     Raises:
-        GatewayError: ``auth``, when it has a line break, a blank or another character that no header takes.
+        GatewayError: ``auth``, when it has a quote, a line break, a blank or another character that no header
+            takes.
 
     >>> checked_key(Key("sk-1", "OPENAI_API_KEY"), "openai").value
     'sk-1'
     """
-    wrong = next((each for each in key.value if not "!" <= each <= "~"), None)
+    wrong = next((each for each in key.value if not "!" <= each <= "~" or each in "\"'"), None)
     if wrong is None:
         return key
-    named = {"\n": "a line break", "\r": "a line break", " ": "a blank"}.get(
+    named = {"\n": "a line break", "\r": "a line break", " ": "a blank", '"': "a quote", "'": "a quote"}.get(
         wrong, "a character that no key has"
     )
     raise GatewayError(

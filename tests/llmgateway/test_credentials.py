@@ -13,7 +13,7 @@ import pytest
 
 from sidecar.llmgateway import credentials
 from sidecar.llmgateway.contract import GatewayError
-from sidecar.llmgateway.credentials import Credentials, how_to_set, system_keyring
+from sidecar.llmgateway.credentials import Credentials, Key, how_to_set, system_keyring
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 
 OPENAI = PROVIDERS_BY_NAME["openai"]
@@ -181,6 +181,8 @@ def test_the_next_step_for_a_missing_key() -> None:
     [
         ("sk-1234\n5678", "a line break"),
         ("sk-1234 5678", "a blank"),
+        ('"sk-12345678', "a quote"),
+        ("sk-1234'5678", "a quote"),
         ("sk-\u0430\u0431", "a character that no key has"),
     ],
 )
@@ -197,3 +199,20 @@ def test_a_key_that_no_header_takes_is_refused_where_it_is_found(
     error = raised.value
     assert error.message == f"the key for openai in {source} has {named} in it; copy it again"
     assert (error.kind, error.retryable) == ("auth", False)
+
+
+@pytest.mark.parametrize("value", ['"sk-1"', "'sk-1'", ' "sk-1"\n', '" sk-1 "'])
+@pytest.mark.parametrize("source", ["OPENAI_API_KEY", "auth.json", "keyring"])
+def test_quotes_around_a_key_are_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str
+) -> None:
+    if source == "OPENAI_API_KEY":
+        monkeypatch.setenv(source, value)
+    elif source == "auth.json":
+        write(tmp_path, {"openai": value})
+    assert Credentials(tmp_path, lambda name: value).find(OPENAI) == Key("sk-1", source)
+
+
+def test_a_variable_of_two_quotes_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", '""')
+    assert Credentials(tmp_path).find(OPENAI) is None
