@@ -11,12 +11,15 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from scripted_sessions import DONE, call
+from sidecar.conductor.contract import Elicitation, ElicitationAnswer
 from sidecar.protocol.messages import NodeView
 from sidecar_client import ClientEvent, ConnectionLost, Session, SidecarClient
 
@@ -252,3 +255,50 @@ async def test_nor_does_one_that_keeps_its_sessions_in_a_database(
     (home / "config.toml").write_text(f'store = "{server.conninfo("ann", database)}"\n')
     await kill_daemons(tmp_path)
     assert not (home / "sessions").exists()
+
+
+async def test_a_kill_under_the_question_of_a_subagent_leaves_both_sessions_to_go_on(tmp_path: Path) -> None:
+    """The turn is marked as interrupted, and the question is asked again where the sub-agent is opened."""
+    asks = call("ask", questions=[{"question": "Which database?"}])
+    first = {"fake-1": [call("task", title="Look", prompt="Look.", model="child-1")], "child-1": [asks]}
+    second = {"fake-1": [DONE], "child-1": [[{"text": "took it"}]]}
+    asked: asyncio.Queue[Elicitation] = asyncio.Queue()
+    may_answer = asyncio.Event()
+
+    async def answer(form: Elicitation) -> ElicitationAnswer:
+        asked.put_nowait(form)
+        await may_answer.wait()
+        return ElicitationAnswer("accept", {"q1": "SQLite"})
+
+    def daemon(scripts: Mapping[str, Any]) -> SidecarClient:
+        models = {name: {"scripted": script} for name, script in scripts.items()}
+        environment = {"INDUSAGI_HOME": str(tmp_path / "home")}
+        return SidecarClient.spawn(cwd=tmp_path, env=environment, options={"models": models}, elicit=answer)
+
+    killed = await daemon(first).start()
+    try:
+        session = await killed.start_session(tmp_path, model="fake-1")
+        await session.prompt("look")
+        child = (await asked.get()).child
+        assert child is not None
+        os.kill((await killed.status()).pid, signal.SIGKILL)
+    finally:
+        with suppress(ConnectionLost):
+            await killed.close()
+    may_answer.set()
+    async with daemon(second) as client, asyncio.timeout(60):
+        parent = await client.session_load(session.sid)
+        assert (parent.snapshot.state, parent.snapshot.open_questions) == ("failed", ())
+        assert parent.snapshot.text == "the daemon ended in the middle of the turn"
+        (listed,) = (await client.session_list(parent=session.sid)).sessions
+        assert listed.task == "interrupted"
+        assert (await Session(client, session.sid, parent.seq).run("go on")).text == "done"
+        assert asked.empty(), "the session of the sub-agent is not open"
+        loaded = await client.session_load(child)
+        assert (await asked.get()).sid == child
+        async for event in client.events(child, loaded.seq):
+            if event.kind == "settled":
+                break
+        nodes = (await client.session_read(child)).nodes
+        assert "took it" in str(nodes[-1].blocks)
+        assert (await client.session_load(child)).snapshot.open_questions == ()
