@@ -81,6 +81,7 @@ class Session:
         record.notices.add_report(report)
         await record.history.load()
         record.compactions.load(records)
+        record.work.load(records)
         await self.workbench.load(records)
         await self.window.head.open()
         await self.workbench.extensions.load()

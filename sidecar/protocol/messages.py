@@ -151,10 +151,10 @@ class SessionLoadParams(SidParams, kw_only=True):
     """The stored session, and the part of its past to send again after the result.
 
     *cwd* and *roots* replace its folders if it is not in memory yet. *replay* is ``"none"``, ``"full"``,
-    ``{"fromSeq": n}`` or ``{"lastTurns": n}``. The last event of a past is the ``settled`` or ``faulted`` of
-    the newest turn, where that was stopped, failed or broke off with its daemon. *mcp_servers* are added to
-    its tool servers. The way to start them is not stored, so a session that was not in memory has only the
-    servers of this request. *brief* replaces its text for the system prompt.
+    ``{"fromSeq": n}`` or ``{"lastTurns": n}``. Behind each turn of a past that was stopped, failed or broke
+    off with its daemon comes its ``settled`` or ``faulted``, with the head and the usage of now.
+    *mcp_servers* are added to its tool servers. The way to start them is not stored, so a session that was
+    not in memory has only the servers of this request. *brief* replaces its text for the system prompt.
     """
 
     cwd: str | None = None

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -44,6 +45,11 @@ StoryPart: TypeAlias = Entry | Compaction
 
 _FOR_THE_MODEL: Final = ("file", "branch", "note")
 """The kinds of entries under the user's role that no user wrote."""
+
+_PROMPTS: Final = ("user", "shell")
+"""The kinds of entries that begin something new."""
+
+_NO_ENDS: Final[Mapping[str, Event]] = MappingProxyType({})
 
 
 def node_view(entry: Entry) -> NodeView:
@@ -123,29 +129,41 @@ def timeline(graph: SessionGraph, compactions: Sequence[Compaction], head: str |
 
 def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
     """Return the entries from the *n_prompts*-th last prompt, or command of the user, on; no summaries."""
-    prompts = (at for at in reversed(range(len(history))) if history[at].kind in ("user", "shell"))
+    prompts = (at for at in reversed(range(len(history))) if history[at].kind in _PROMPTS)
     first = min(islice(prompts, n_prompts), default=None)
     return [entry for entry in history[first:] if entry.kind != "summary"] if first is not None else ()
 
 
-def replay_timeline(sid: str, parts: Sequence[StoryPart], describe: Describe) -> Iterator[Event]:
-    """Yield the events of the *parts* of a conversation; entries that only the model needs have none."""
+def replay_timeline(
+    sid: str, parts: Sequence[StoryPart], describe: Describe, ends: Mapping[str, Event] = _NO_ENDS
+) -> Iterator[Event]:
+    """Yield the events of the *parts* of a conversation; entries that only the model needs have none.
+
+    Behind a turn comes its last event, where *ends* has one for its last node.
+    """
     calls: dict[str, ToolActivity] = {}
+    end: Event | None = None
     for part in parts:
+        if end is not None and (isinstance(part, Compaction) or part.kind in _PROMPTS):
+            yield end
+            end = None
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif part.kind not in _FOR_THE_MODEL:
+            continue
+        if part.kind not in _FOR_THE_MODEL:
             for payload in _payloads(part.turn, part.node_id, calls, describe):
                 yield Event(sid, 0, 0, payload)
+        end = ends.get(part.node_id, end)
+    if end is not None:
+        yield end
 
 
-def replay_end(sid: str, end: TurnEnd | None, head: str | None, usage: ContextUsage) -> Iterator[Event]:
-    """Yield the last event of the newest turn, where its answer is not whole; *head* and *usage* are of now.
+def replay_end(sid: str, end: TurnEnd, head: str | None, usage: ContextUsage) -> Event:
+    """Return the last event of a turn with this *end*; *head* and *usage* are of now.
 
     Clients show by it that an answer was stopped or broke off, as they did when it happened.
     """
-    if end is not None and end.head is not None and end.stop_reason != "end_turn":
-        yield Event(sid, 0, 0, last_event(end, head, usage), end.turn_id)
+    return Event(sid, 0, 0, last_event(end, head, usage), end.turn_id)
 
 
 def _payloads(turn: Turn, node: str, calls: dict[str, ToolActivity], describe: Describe) -> Iterator[Payload]:

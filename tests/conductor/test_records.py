@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, TurnEnd
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.record.work import ends_of_turns
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Say
@@ -67,6 +68,24 @@ def test_a_damaged_record_is_none(damage: dict[str, Any]) -> None:
 
 def test_a_lone_surrogate_in_a_literal_makes_the_record_none() -> None:
     assert from_record(Compaction, to_record("compaction", COMPACTION) | {"trigger": "\ud800"}) is None
+
+
+def test_the_end_of_a_turn_stands_in_the_place_of_the_one_that_was_stored_with_its_prompt() -> None:
+    whole = TurnEnd(turn_id="t1", head="b", stop_reason="end_turn", error_kind="", message="")
+    ends = [
+        TurnEnd(turn_id="t1", head="a"),
+        whole,
+        killed := TurnEnd(turn_id="t2", head="c"),
+        TurnEnd(turn_id="t3", head=None),
+        stopped := TurnEnd(turn_id="t4", head="e", stop_reason="cancelled", error_kind="", message=""),
+    ]
+    records = [{"type": "meta", "end": asdict(end)} for end in ends]
+    odd: list[dict[str, Any]] = [
+        {"type": "meta"},
+        {"type": "meta", "end": {"head": 7}},
+        {"type": "todo", "end": records[0]["end"]},
+    ]
+    assert ends_of_turns([*records, *odd]) == {"c": killed, "e": stopped}
 
 
 def test_a_record_that_lacks_a_field_is_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 from long_talks import DIGEST, LONG
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.llmgateway.catalog import OFFLINE_CARD
-from sidecar.llmgateway.contract import CostSheet, TextBlock
-from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
+from sidecar.llmgateway.contract import CostSheet, GatewayError, TextBlock
+from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.messages import ListedModel, ModelPrice
 from sidecar.protocol.methods import METHODS
@@ -119,6 +120,45 @@ async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
         "message",
     ]
     assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True], ids=["in memory", "from the disk"])
+async def test_every_turn_that_failed_or_was_stopped_keeps_its_mark(
+    make_desk: Any, is_reloaded: bool
+) -> None:
+    desk = make_desk(
+        [[Raise(GatewayError("auth", "no key"))], [Say("two")], [Say("half"), Hang()], [Say("four")]]
+    )
+    client = desk.client()
+    sid = await desk.talk(client)
+    for prompt in ("1", "2"):
+        with suppress(SidecarError):
+            await desk.ask(client, sid, prompt)
+    running = asyncio.ensure_future(desk.ask(client, sid, "3"))
+    await client.until("textDelta", 2)
+    await client.call("turn/interrupt", sid=sid)
+    await running
+    if is_reloaded:
+        await desk.ask(client, sid, "4")
+        await client.call("session/close", sid=sid)
+    other = desk.client()
+    loaded = await other.call("session/load", sid=sid, replay="full")
+    replayed = [each for each in other.sink.notifications("sidecar/event") if each["seq"] == 0]
+    told = [each["kind"] for each in replayed if each["kind"] not in ("commandsChanged", "usage")]
+    newest = ["userMessage", "message"] if is_reloaded else []
+    assert told == [
+        "userMessage",
+        "faulted",
+        "userMessage",
+        "message",
+        "userMessage",
+        "message",
+        "settled",
+        *newest,
+    ]
+    ends = [each["data"] for each in replayed if each["kind"] in ("settled", "faulted")]
+    assert [each.get("stopReason") for each in ends] == [None, "cancelled"]
+    assert {each["head"] for each in ends} == {loaded["snapshot"]["head"]}
 
 
 @pytest.mark.parametrize("method", ["attach", "session/load"])

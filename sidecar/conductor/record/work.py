@@ -7,7 +7,7 @@ question needs no more than to be open here for its time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ from sidecar.conductor.contract import ContextUsage, TurnEnd, WaitingFor, WorkSt
 from sidecar.conductor.events import Faulted, Settled
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import CompactJob, Job, PromptJob, PromptQueue
-from sidecar.conductor.records import work_after
+from sidecar.conductor.records import from_record, work_after
 
 
 class PendingQuestion(Value, kw_only=True):
@@ -55,6 +55,7 @@ class SessionWork:
         above: the work of the session that a sub-agent works for, which waits for the user with it.
         end: the end of the newest turn; None while a job runs, and behind one that is no turn.
         closing: the end of the running turn, which is decided and not published yet.
+        partial_ends: the ends of the turns without a whole answer, by their last nodes.
     """
 
     above: SessionWork | None = None
@@ -74,6 +75,7 @@ class SessionWork:
         self._clock_ms = clock_ms
         self._since = since
         self.end = end
+        self.partial_ends: dict[str, TurnEnd] = {}
         self._questions: list[PendingQuestion] = []
         self._followers: list[WorkFollower] = []
         queue.jobs.follow(self.on_jobs)
@@ -120,6 +122,10 @@ class SessionWork:
             if above is not None:
                 above._close(question)
 
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the ends of earlier turns among the *records* of the store."""
+        self.partial_ends = ends_of_turns(records)
+
     def on_jobs(self) -> None:
         """Take in that a job has begun or is over."""
         if self._queue.jobs.current is not None:
@@ -141,6 +147,8 @@ class SessionWork:
             return
         if running is not None and running.turn_id == newest.data.turn_id:  # a waiting one may be dropped
             self.end, self._since = self.closing, newest.at
+            if self.end is not None and (node := partial_node(self.end)) is not None:
+                self.partial_ends[node] = self.end
             self._publish()
 
     def _open(self, question: PendingQuestion, published: PendingQuestion | None = None) -> None:
@@ -153,6 +161,25 @@ class SessionWork:
 
     def _publish(self, question: PendingQuestion | None = None) -> None:
         call_all(self._followers, "a follower of a session's work", question)
+
+
+def ends_of_turns(records: Iterable[Mapping[str, Any]]) -> dict[str, TurnEnd]:
+    """Return the ends of the turns without a whole answer, by their last nodes, as *records* have them.
+
+    A ``meta`` record is stored with the prompt of a turn and again with its end; the newest one stands.
+    """
+    ends: dict[str, TurnEnd] = {}
+    for record in records:
+        raw = record.get("end") if record.get("type") == "meta" else None
+        end = from_record(TurnEnd, raw) if isinstance(raw, Mapping) else None
+        if end is not None:
+            ends[end.turn_id] = end
+    return {node: end for end in ends.values() if (node := partial_node(end)) is not None}
+
+
+def partial_node(end: TurnEnd) -> str | None:
+    """Return the last node of a turn with this *end*, None for a whole answer, and a turn without nodes."""
+    return None if end.stop_reason == "end_turn" else end.head
 
 
 def last_event(end: TurnEnd, head: str | None, usage: ContextUsage) -> Settled | Faulted:

@@ -16,6 +16,7 @@ from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.conductor.errors import OpenElsewhereError
 from sidecar.conductor.hub import ForkOf, NewSession, check_brief
+from sidecar.conductor.record.work import partial_node
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
@@ -104,11 +105,12 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     connection.take_control(session)
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     # Taken together, before anything is awaited: the events after *seq* follow on this past.
-    seq, history, compactions, end = (
+    seq, history, compactions, newest_end, partial_ends = (
         session.record.log.seq,
         session.record.history.current,
         session.record.compactions.all,
         session.record.work.end,
+        dict(session.record.work.partial_ends),
     )
     result = m.SessionLoadResult(
         snapshot=session.snapshot(),
@@ -122,7 +124,17 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         parts = await asyncio.to_thread(timeline, session.record.history.graph, compactions, history.head)
     elif isinstance(replay, Mapping) and "lastTurns" in replay:
         parts = last_turns(history, replay["lastTurns"])
-    last = replay_end(session.sid, end, history.head, result.usage)
+    ends = {
+        node: replay_end(session.sid, end, history.head, result.usage)
+        for node, end in partial_ends.items()
+        if newest_end is None or end.turn_id != newest_end.turn_id
+    }
+    # The newest turn may have ended with a node that the parts leave out.
+    last = (
+        [replay_end(session.sid, newest_end, history.head, result.usage)]
+        if newest_end is not None and partial_node(newest_end) is not None
+        else []
+    )
 
     def follow() -> None:
         if isinstance(replay, Mapping) and "fromSeq" in replay:
@@ -133,7 +145,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
             connection.follow(session, min(known, seq))
         else:
             if replay != "none":
-                described = replay_timeline(session.sid, parts, session.workbench.tools.describe)
+                described = replay_timeline(session.sid, parts, session.workbench.tools.describe, ends)
                 connection.sink.replay(session.sid, chain(described, last))
             connection.follow(session, seq)
         if is_followed:
