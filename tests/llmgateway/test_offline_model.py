@@ -224,7 +224,30 @@ async def test_lines_that_hold_a_part_of_the_term_are_better_than_none() -> None
         return ("a.py:3: bar = 1" if "ar" in arguments["pattern"][-2:] else "no matches", False)
 
     _, text = await run("look at `fooBarBaz`", {"grep": grep})
-    assert text.startswith("Found for `foo`, `Bar`, `Baz`:\n\n- `a.py:3` bar = 1")
+    assert text.startswith("Found for `Bar`:\n\n- `a.py:3` bar = 1")
+
+
+@pytest.mark.parametrize(
+    ("question", "heading"),
+    [
+        ("Wo ist plain_key definiert?", "Found for `plain_key`:"),
+        ("Où est définie la fonction plain_key ?", "Found for `plain_key`:"),
+        ("plain_key はどこで使われていますか", "Found for `plain_key`:"),
+        ("Was macht die Datei keys.py?", "Found for the files you named:"),
+        ("¿Qué hace keys.py?", "Found for the files you named:"),
+    ],
+)
+async def test_a_question_in_any_language_is_answered_by_the_names_in_it(question: str, heading: str) -> None:
+    grep = says("keys.py:1: def plain_key(text):")
+    _, text = await run(question, {"grep": grep, "read": says("     1\tdef plain_key(text):")})
+    assert text.startswith(f"{heading}\n\n- `keys.py:1` def plain_key(text):")
+
+
+async def test_a_question_that_names_nothing_is_told_what_can_be_found() -> None:
+    answers = {"grep": says("no matches"), "ls": says("README.md"), "find": says("README.md")}
+    _, text = await run("Was ist dieses Projekt?", answers)
+    assert "README.md" in text
+    assert "In any language I find the files, symbols and words of the project" in text
 
 
 async def test_an_edit_follows_a_look_at_the_file() -> None:

@@ -52,6 +52,10 @@ _HELP: Final = (
     "```\nrun `COMMAND`\nwrite PATH: TEXT\nedit PATH: replace `A` with `B`\n```\n\n"
     "For real answers, configure a model with a key."
 )
+_BY_NAMES: Final = (
+    "I understand sentences in English alone. In any language I find the files, symbols and words of the "
+    "project that a question names."
+)
 _MAX_CITED: Final = 12
 _MAX_LISTED: Final = 20
 _MAX_OUTPUT_LINES: Final = 20
@@ -315,7 +319,10 @@ def answer(intent: Intent, lookups: Sequence[Lookup], *, has_tools: bool) -> str
     if intent.is_small_talk and not lookups:
         return f"{STATEMENT} {_HELP}"
     parts = [describe_effect(each) for each in lookups if each.tool in ("bash", "write", "edit", "todo")]
-    parts.append(cite_lines(intent, lookups) or list_entries(lookups))
+    if cited := cite_lines(intent, lookups):
+        parts.append(cited)
+    elif listed := list_entries(lookups):
+        parts.append(f"{listed}\n\n{_BY_NAMES}" if intent.terms or intent.words else listed)
     for failed in (each for each in lookups if each.is_error):
         call = f"{failed.tool} {failed.path}" if failed.path else failed.tool
         reason = _clip(next(iter(failed.lines), "no reason was given"), _MAX_REASON_CHARS)
@@ -359,7 +366,9 @@ def cite_lines(intent: Intent, lookups: Sequence[Lookup]) -> str:
         found = (marked or outline)[:_MAX_CITED]
     if not found:
         return ""
-    about = ", ".join(f"`{term}`" for term in sought) or "the files you named"
+    # Not all words of a question: in another language most of them stand in no file.
+    shown = "\n".join(line.text for line in found).lower()
+    about = ", ".join(f"`{term}`" for term in sought if term.lower() in shown) or "the files you named"
     cited = [f"- `{line.path}:{line.line}` {as_is(line.text.strip())}" for line in found]
     return "\n".join((f"Found for {about}:", "", *cited))
 
