@@ -23,7 +23,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.acp.handshake import AcpProfile
 from sidecar.capabilities.contract import RunInTerminal, TerminalCommand, TerminalEnd
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
-from sidecar.workspace.contract import ClientFileSource, Dispose, WorkspacePort
+from sidecar.workspace.contract import ClientFileSource, Dispose
+from sidecar.workspace.workspace import Workspace
 
 _log = logging.getLogger("sidecar.acp")
 
@@ -36,7 +37,7 @@ class ClientFiles:
     """The files of one client in the folders of its sessions; a read may take *read_s* seconds."""
 
     def __init__(
-        self, peer: Peer, profile: AcpProfile, workspace: WorkspacePort, *, read_s: float = _READ_S
+        self, peer: Peer, profile: AcpProfile, workspace: Workspace, *, read_s: float = _READ_S
     ) -> None:
         self._peer = peer
         self._profile = profile

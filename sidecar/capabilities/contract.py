@@ -17,10 +17,11 @@ from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import Access
 from sidecar.text.calls import ToolEffects, ToolKind
-from sidecar.workspace.contract import FileView, PositionEncoding, QueryKind, WorkspacePort
+from sidecar.workspace.contract import FileView, PositionEncoding, QueryKind
 
-if TYPE_CHECKING:  # it imports this module
+if TYPE_CHECKING:  # these stand above this module, and the first one imports it
     from sidecar.capabilities.background import BackgroundCommands
+    from sidecar.workspace.workspace import Workspace
 
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -407,7 +408,7 @@ class ToolContext(Value, kw_only=True):
     call_id: str
     cwd: Path
     roots: tuple[Path, ...]
-    workspace: WorkspacePort
+    workspace: Workspace
     reads: ReadsPort
     ask: AskUser
     progress: Callable[[str], None]

@@ -31,8 +31,8 @@ from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store.place import SessionQuery
-from sidecar.workspace.contract import WorkspacePort
 from sidecar.workspace.kept_contents import KeptContents
+from sidecar.workspace.workspace import Workspace
 
 
 class SessionHost(Protocol):
@@ -95,7 +95,7 @@ class SessionDeps(Value, kw_only=True):
     """
 
     models: ModelRegistry
-    workspace: WorkspacePort
+    workspace: Workspace
     engines: Mapping[str, Callable[[], SessionEngine]]
     toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionToolBox]
     tool_servers: Callable[[ServerHost], ToolServers]

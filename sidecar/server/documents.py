@@ -17,7 +17,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -28,15 +28,17 @@ from sidecar.workspace.contract import (
     BufferOutOfSyncError,
     Dispose,
     EditApplier,
-    EditorPort,
     FileView,
     PositionEncoding,
     TextChange,
     TextRange,
-    WorkspacePort,
 )
 from sidecar.workspace.line_index import count_units, split_lines
 from sidecar.workspace.paths import uri_to_path
+
+if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
+    from sidecar.workspace.buffers import Editor
+    from sidecar.workspace.workspace import Workspace
 
 _log = logging.getLogger("sidecar.server")
 
@@ -125,8 +127,8 @@ class OpenDocuments:
 
     def __init__(
         self,
-        workspace: WorkspacePort,
-        editor: EditorPort,
+        workspace: Workspace,
+        editor: Editor,
         encoding: PositionEncoding,
         peer: Peer,
     ) -> None:
@@ -201,7 +203,7 @@ def to_text_change(change: Change) -> TextChange:
 class ClientWatcher:
     """The file watcher that one client has registered for us, at most one at a time."""
 
-    def __init__(self, peer: Peer, profile: ClientProfile, workspace: WorkspacePort) -> None:
+    def __init__(self, peer: Peer, profile: ClientProfile, workspace: Workspace) -> None:
         self._peer = peer
         self._profile = profile
         self._workspace = workspace

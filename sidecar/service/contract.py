@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
     from sidecar.conductor.events import Event
     from sidecar.conductor.record.log import EventLog
     from sidecar.service.service import Connection, Service
-    from sidecar.workspace.contract import WorkspacePort
+    from sidecar.workspace.workspace import Workspace
 
 
 class Answer(Value):
@@ -135,7 +135,7 @@ class Backend(Value):
     """The service and the workspace that answer the clients of a front end."""
 
     service: Service
-    workspace: WorkspacePort
+    workspace: Workspace
 
 
 OpenBackend: TypeAlias = Callable[[Mapping[str, Any]], Backend]

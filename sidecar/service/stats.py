@@ -16,7 +16,7 @@ from typing import Final
 
 from sidecar._internal.secrets import mask_secrets
 from sidecar.protocol.messages import ChildInfo, LogLine, WatchInfo
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.workspace import Workspace
 
 _LINES_KEPT: Final = 2_000
 _LINES_AT_ONCE: Final = 500
@@ -27,7 +27,7 @@ _MEASURE_EVERY_MS: Final = 1_000
 class ProcessStats:
     """The statistics of one daemon. Its log ring is attached to the ``sidecar`` logger until it is closed."""
 
-    def __init__(self, workspace: WorkspacePort, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, workspace: Workspace, clock_ms: Callable[[], int]) -> None:
         self._workspace = workspace
         self._clock_ms = clock_ms
         self._started_ms = clock_ms()

@@ -1,7 +1,7 @@
 """The open buffers of the editors: by editor and URI, and by the file they stand for.
 
-Several editors may have one file open; none can touch a buffer of another. The disk is never read here: the
-real path of a buffer's file is resolved when the buffer is opened.
+Several editors may have one file open; none can touch a buffer of another. The disk is never read here, but
+for the links in the path of a file when its buffer is opened.
 
 Clients that share no buffers have unsaved text as well, below one folder each. Of several the newest is
 asked, and a text that differs in its line ends alone does not count as unsaved.
@@ -22,7 +22,7 @@ from sidecar.workspace.contract import (
     PositionEncoding,
     TextChange,
 )
-from sidecar.workspace.files import BOM
+from sidecar.workspace.files import BOM, real_path
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import uri_to_path
 
@@ -48,67 +48,13 @@ class Buffer(Struct, eq=False, kw_only=True):
 
 
 class Buffers:
-    """Every open buffer; an *editor* is any object that differs from the other editors.
+    """Every open buffer, by editor and URI, the least recently touched first.
 
     Of several buffers on one file, the one that was touched last stands for it.
     """
 
     def __init__(self) -> None:
-        self.by_key: dict[tuple[object, str], Buffer] = {}
-
-    def open(self, editor: object, buffer: Buffer) -> None:
-        """Add a buffer; one of the same *editor* and URI is replaced."""
-        self.by_key.pop((editor, buffer.uri), None)
-        self.by_key[editor, buffer.uri] = buffer
-
-    def change(
-        self,
-        editor: object,
-        uri: str,
-        *,
-        version: int,
-        changes: Sequence[TextChange],
-        encoding: PositionEncoding,
-    ) -> Buffer:
-        """Apply an editor's changes and return the buffer.
-
-        Args:
-            editor: the owner of the buffer.
-            uri: the document, as the editor opened it.
-            version: the version of the document after the changes.
-            changes: applied in order.
-            encoding: the units of the positions in *changes*.
-
-        Raises:
-            BufferOutOfSyncError: the buffer is not open.
-        """
-        buffer = self.by_key.get((editor, uri))
-        if buffer is None:
-            message = f"cannot apply version {version} to {uri}: no such buffer is open"
-            raise BufferOutOfSyncError(message, hint="send didOpen again")
-        for change in changes:
-            buffer.content.apply(change, encoding)
-        buffer.version = version
-        self._touch(editor, buffer)
-        return buffer
-
-    def save(self, editor: object, uri: str, text: str | None) -> Buffer | None:
-        """Record that the editor saved the buffer, as *text* where it sent that; None when it is not open."""
-        buffer = self.by_key.get((editor, uri))
-        if buffer is None:
-            return None
-        if text is not None and text != buffer.content.text:
-            buffer.content = LineText(text)
-        self._touch(editor, buffer)
-        return buffer
-
-    def close(self, editor: object, uri: str) -> Buffer | None:
-        """Remove a buffer and return it, or None when it was not open."""
-        return self.by_key.pop((editor, uri), None)
-
-    def uris_of(self, editor: object) -> tuple[str, ...]:
-        """Return the documents that *editor* has open."""
-        return tuple(uri for owner, uri in self.by_key if owner is editor)
+        self.by_key: dict[tuple[Editor, str], Buffer] = {}
 
     def find(self, path: Path) -> Buffer | None:
         """Return the buffer that stands for the file *path*, or None."""
@@ -118,70 +64,83 @@ class Buffers:
         """Return the open buffers, least recently touched first."""
         return tuple(self.by_key.values())
 
-    def clear(self) -> None:
-        """Forget every buffer."""
-        self.by_key.clear()
-
-    def _touch(self, editor: object, buffer: Buffer) -> None:
-        buffer.superseded = False
-        buffer.n_events += 1
-        self.by_key[editor, buffer.uri] = self.by_key.pop((editor, buffer.uri))
-
 
 class Editor:
-    """The buffers of one editor, kept in *buffers*; an ``EditorPort``.
+    """The open buffers of one editor.
 
     Args:
+        buffers: the buffers of all editors.
         apply: applies an edit in the editor; None where it takes none.
-        real_path: resolves a path, so that all spellings of one file are one file.
         on_event: called with each buffer after an event of the editor for it.
     """
 
     def __init__(
-        self,
-        buffers: Buffers,
-        apply: EditApplier | None,
-        *,
-        real_path: Callable[[Path], Path],
-        on_event: Callable[[Buffer], None],
+        self, buffers: Buffers, apply: EditApplier | None, *, on_event: Callable[[Buffer], None]
     ) -> None:
-        self._buffers = buffers
+        self._buffers = buffers.by_key
         self._apply = apply
-        self._real_path = real_path
         self._on_event = on_event
 
     def open_buffer(self, uri: str, *, version: int, text: str) -> None:
-        """Open *uri*; opening again replaces the buffer."""
+        """Open *uri* (didOpen); opening again replaces the buffer."""
         path = uri_to_path(uri)
-        real = None if path is None else self._real_path(path)
+        # With its links followed, so that all spellings of one file are one file.
+        real = None if path is None else real_path(path)
         buffer = Buffer(uri=uri, path=real, version=version, content=LineText(text), apply=self._apply)
-        self._buffers.open(self, buffer)
+        self._buffers.pop((self, uri), None)
+        self._buffers[self, uri] = buffer
         self._on_event(buffer)
 
     def change_buffer(
         self, uri: str, *, version: int, changes: Sequence[TextChange], encoding: PositionEncoding
     ) -> None:
-        """Apply the editor's changes in order. Raises BufferOutOfSyncError for an unopened *uri*."""
-        buffer = self._buffers.change(self, uri, version=version, changes=changes, encoding=encoding)
-        self._on_event(buffer)
+        """Apply the editor's changes in order (didChange).
+
+        Args:
+            uri: the document, as the editor opened it.
+            version: the version of the document after the changes.
+            changes: applied in order.
+            encoding: the units of the positions in *changes*.
+
+        Raises:
+            BufferOutOfSyncError: the buffer is not open.
+        """
+        buffer = self._buffers.get((self, uri))
+        if buffer is None:
+            message = f"cannot apply version {version} to {uri}: no such buffer is open"
+            raise BufferOutOfSyncError(message, hint="send didOpen again")
+        for change in changes:
+            buffer.content.apply(change, encoding)
+        buffer.version = version
+        self._touch(buffer)
 
     def save_buffer(self, uri: str, *, text: str | None = None) -> None:
-        """Record that the editor saved *uri*."""
-        buffer = self._buffers.save(self, uri, text)
-        if buffer is not None:
-            self._on_event(buffer)
+        """Record that the editor saved *uri* (didSave), as *text* where it sent that."""
+        buffer = self._buffers.get((self, uri))
+        if buffer is None:
+            return
+        if text is not None and text != buffer.content.text:
+            buffer.content = LineText(text)
+        self._touch(buffer)
 
     def close_buffer(self, uri: str) -> bool:
-        """Close *uri*, so that its file on the disk counts; return whether it was open."""
-        buffer = self._buffers.close(self, uri)
+        """Close *uri* (didClose), so that its file on the disk counts; return whether it was open."""
+        buffer = self._buffers.pop((self, uri), None)
         if buffer is not None:
             self._on_event(buffer)
         return buffer is not None
 
     def close(self) -> None:
         """Close all buffers of the editor, unsaved text included."""
-        for uri in self._buffers.uris_of(self):
-            self.close_buffer(uri)
+        for editor, uri in tuple(self._buffers):
+            if editor is self:
+                self.close_buffer(uri)
+
+    def _touch(self, buffer: Buffer) -> None:
+        buffer.superseded = False
+        buffer.n_events += 1
+        self._buffers[self, buffer.uri] = self._buffers.pop((self, buffer.uri))
+        self._on_event(buffer)
 
 
 class ClientFileSources:

@@ -49,7 +49,7 @@ _EDIT_SETTLES_S = 2.0
 
 
 class Workspace:
-    """Files as they are now, for every session; a ``WorkspacePort``.
+    """The files as they are now, for every session of the daemon.
 
     Args:
         limit_bytes: files over this size are not read.
@@ -80,7 +80,7 @@ class Workspace:
         self._watch = DiskWatch(self._on_disk_change, is_read=self._is_read, source=watch_source)
 
     def editor(self, apply: EditApplier | None = None) -> Editor:
-        """Add an editor; *apply* applies edits in its open buffers."""
+        """Add an editor; *apply* applies edits in its open buffers, None where it takes none."""
 
         def on_event(buffer: Buffer) -> None:
             if buffer.path is None:
@@ -89,7 +89,7 @@ class Workspace:
                 self._checks.schedule(buffer.path)
             self._notify(buffer.path)
 
-        return Editor(self._buffers, apply, real_path=real_path, on_event=on_event)
+        return Editor(self._buffers, apply, on_event=on_event)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now, buffer first. Raises FileAccessError."""
@@ -98,7 +98,15 @@ class Workspace:
     async def view_spelled(
         self, spelled: str, cwd: Path, roots: Sequence[Path]
     ) -> tuple[ResolvedPath, FileView | FileAccessError | None]:
-        """Resolve a path, and view the file there; see ``WorkspacePort.view_spelled``."""
+        """Resolve a path as ``resolve_path`` does, and view the file there, in one thread together.
+
+        Returns:
+            Where it leads, and the file as it is now or the reason why it cannot be read. None stands for a
+            file outside of *roots*, which nobody has looked at.
+
+        Raises:
+            FileAccessError: *spelled* can name no file.
+        """
 
         def look() -> tuple[ResolvedPath, DiskText | FileAccessError | None]:
             resolved = resolve_path(spelled, cwd, roots)
@@ -111,8 +119,10 @@ class Workspace:
             return resolved, problem
 
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
-        """Return a file of the project that nobody asked for; see ``WorkspacePort.view_project_file``."""
+        """Return a file of the project that nobody asked for, buffer first.
 
+        Raises FileAccessError, ``outsideRoots`` when links lead out of *roots*, the folders of the project.
+        """
         real = await asyncio.to_thread(resolve_project_file, path, roots)
         found, disk = await asyncio.to_thread(_look, real, limit_bytes)
         if found != real:  # it has become a link meanwhile
@@ -132,7 +142,7 @@ class Workspace:
         return _view_of_disk(real, disk)
 
     async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
-        """Return the existing ones of *paths*; see ``WorkspacePort.find_existing``."""
+        """Return the existing ones of *paths*, on disk or as an open buffer, in order. Follows no links."""
         if not paths:
             return ()
         on_disk = await asyncio.to_thread(lambda: [path for path in paths if os.path.lexists(path)])
@@ -150,7 +160,14 @@ class Workspace:
     async def write(
         self, path: Path, text: str, *, expected_hash: str | None, original: FileBytes | None = None
     ) -> FileView:
-        """Make *text* the content of *path* and return the new view; see ``WorkspacePort.write``."""
+        """Make *text* the content of *path* and return the new view.
+
+        *expected_hash* is the hash the caller has seen, None for a file that must not exist yet; anything
+        else there raises FileAccessError ``changedSinceRead``. An open buffer is edited through the editor
+        when it offers that; else a clean buffer's file is written, and an unsaved one is refused with the way
+        out. Disk writes are atomic and keep mode and line ends of *text* as given. With *original*, a file
+        that was kept, a write to the disk restores its bytes and its mode instead.
+        """
         real = path
         await asyncio.to_thread(require_resolved, path)
         self._writing[real] += 1
@@ -179,7 +196,11 @@ class Workspace:
                 self._checks.schedule(real)
 
     async def delete(self, path: Path, *, expected_hash: str) -> None:
-        """Delete the file *path*; see ``WorkspacePort.delete``."""
+        """Delete the file *path*.
+
+        Raises FileAccessError ``changedSinceRead`` unless its content has *expected_hash*, and ``unwritable``
+        while an editor holds unsaved changes of it.
+        """
         view = await self.view(path)
         if view.hash != expected_hash or view.path != path:
             raise _error_of_change(path, "the file")
@@ -217,7 +238,13 @@ class Workspace:
         on_stale: Callable[[StaleFile], None],
         on_fresh: Callable[[str], None] = lambda uri: None,
     ) -> FileTracker:
-        """Return the file tracker of a session; asking again replaces its callbacks."""
+        """Return the file tracker of a session; asking again replaces its callbacks.
+
+        Args:
+            session_id: the session.
+            on_stale: called once when a tracked file stops having the expected content.
+            on_fresh: called with the URI of such a file when that is over.
+        """
         tracker = self._trackers.get(session_id)
         if tracker is None:
             tracker = FileTracker(on_stale, on_fresh, on_expect=self._checks.schedule)
@@ -230,11 +257,14 @@ class Workspace:
         self._trackers.pop(session_id, None)
 
     async def wait_for_checks(self, paths: Iterable[Path]) -> None:
-        """Wait until every due comparison is done; see ``WorkspacePort.wait_for_checks``."""
+        """Wait for the comparisons of *paths* that are due, for a second at most."""
         await self._checks.wait(paths, timeout_s=1.0)
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
-        """Call *listener* with the path of every file that may have changed, in a buffer or on disk."""
+        """Call *listener* with the path of every file that may have changed, in a buffer or on disk.
+
+        A folder stands for everything below it.
+        """
         self._listeners.append(listener)
 
         def dispose() -> None:
@@ -252,7 +282,11 @@ class Workspace:
         return dispose
 
     def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
-        """Use *source* for the files below *root*; see ``WorkspacePort.add_client_files``."""
+        """Use *source* for the files below *root* until the returned disposer is called.
+
+        It comes after the open buffers and before the disk, and is used only for text files that exist on
+        disk. Writes below *root* go through it where it takes them. Of several the newest counts.
+        """
         return self._client_files.add(real_path(root), source)
 
     def watch_status(self) -> WatchStatus:
@@ -267,7 +301,7 @@ class Workspace:
         """Stop watching and drop all buffers."""
         await self._watch.close()
         await self._checks.close()
-        self._buffers.clear()
+        self._buffers.by_key.clear()
         self._client_files.clear()
         self._trackers.clear()
         self._listeners.clear()

@@ -30,7 +30,8 @@ from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
-from sidecar.workspace.contract import EditorPort, FileView, TextChange
+from sidecar.workspace.buffers import Editor
+from sidecar.workspace.contract import FileView, TextChange
 from turns import text
 
 MODEL: Final = "scripted-1"
@@ -117,7 +118,7 @@ class HubPlayer(Player):
 
     client_id = "me"
     name = "in process"
-    editor: EditorPort | None = None
+    editor: Editor | None = None
 
     async def join(self) -> None:
         """Be an editor, and nothing else."""

@@ -17,7 +17,7 @@ from sidecar.protocol.handshake import ServerInfo
 from sidecar.service.contract import Backend
 from sidecar.service.service import Service
 from sidecar.transport.peer import Limits
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.workspace import Workspace
 
 __all__ = ["FAKE_AGENT", "FakePanel", "fake_agent"]
 
@@ -44,7 +44,7 @@ class FakePanel(MemoryClient):
         self,
         *,
         service: Service | FakeService | None = None,
-        workspace: WorkspacePort | None = None,
+        workspace: Workspace | None = None,
         limits: Limits | None = None,
         agent: AgentInfo = FAKE_AGENT,
     ) -> None:

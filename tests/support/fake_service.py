@@ -27,7 +27,7 @@ from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.service.contract import Answer, Backend, ClientSink
 from sidecar.service.service import Service
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.workspace import Workspace
 
 __all__ = ["FakeConnection", "FakeService"]
 
@@ -61,7 +61,7 @@ class FakeService:
         self.n_closed += 1
         self.released.set()
 
-    def behind(self, workspace: WorkspacePort) -> Backend:
+    def behind(self, workspace: Workspace) -> Backend:
         """Return the backend of this and *workspace*: front ends call no more of a service than is here."""
         return Backend(cast(Service, self), workspace)
 

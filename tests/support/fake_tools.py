@@ -14,7 +14,8 @@ from sidecar.conversation import FileRead, merge_reads
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner
 from sidecar.text.calls import ToolEffects, ToolKind, effects_of_kind
-from sidecar.workspace.contract import FileTrackerPort, FileView
+from sidecar.workspace.contract import FileView
+from sidecar.workspace.workspace import FileTracker
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class FunctionTools:
 class RecordedReads:
     """Implements ``capabilities.contract.ReadsPort``; *tracker* compares the files, where one is given."""
 
-    def __init__(self, tracker: FileTrackerPort | None = None) -> None:
+    def __init__(self, tracker: FileTracker | None = None) -> None:
         self._tracker = tracker
         self._files: dict[Path, FileRead] = {}
 
@@ -104,6 +105,6 @@ class RecordedReads:
         return path
 
 
-def expect(tracker: FileTrackerPort, view: FileView) -> None:
+def expect(tracker: FileTracker, view: FileView) -> None:
     """Let *tracker* compare the file of *view* with it from now on."""
     tracker.expect(view.path, view.uri, view.hash)

@@ -1,4 +1,4 @@
-"""A workspace without a disk, for the tests of whoever stands on ``WorkspacePort``.
+"""A workspace without a disk, for the tests of whoever stands on one.
 
 Everything happens at once and in memory: a change is compared with the trackers before the call returns.
 """
@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffer, Buffers, Editor
+from sidecar.workspace.buffers import Buffer, Editor
 from sidecar.workspace.contract import (
     ClientFileSource,
     Dispose,
@@ -18,17 +18,16 @@ from sidecar.workspace.contract import (
     FileBytes,
     FileSource,
     FileView,
-    RenameListener,
     StaleFile,
     WatchStatus,
 )
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.paths import ResolvedPath, path_to_uri, resolve_path
-from sidecar.workspace.workspace import FileTracker
+from sidecar.workspace.workspace import FileTracker, Workspace
 
 
-class FakeWorkspace:
-    """Files in a dict, with :meth:`put` as the hand that changes them; a ``WorkspacePort``.
+class FakeWorkspace(Workspace):
+    """Files in a dict, with :meth:`put` as the hand that changes them.
 
     >>> workspace = FakeWorkspace({Path("/p/a.py"): "x = 1"})
     >>> stale: list[StaleFile] = []
@@ -40,15 +39,12 @@ class FakeWorkspace:
     """
 
     def __init__(self, files: Mapping[Path, str] | None = None) -> None:
+        super().__init__()
         self.files = dict(files or {})
         self.watched: list[Path] = []
         self.client_folders: list[Path] = []
         self.client_files: list[tuple[Path, ClientFileSource]] = []
         self.closed = False
-        self._buffers = Buffers()
-        self._trackers: dict[str, FileTracker] = {}
-        self._listeners: list[Callable[[Path], None]] = []
-        self._rename_listeners: list[RenameListener] = []
 
     def put(self, path: Path, text: str | None) -> None:
         """Change the file *path* on the disk that is not there; None deletes it."""
@@ -79,7 +75,7 @@ class FakeWorkspace:
 
     def editor(self, apply: EditApplier | None = None) -> Editor:
         """Add an editor."""
-        return Editor(self._buffers, apply, real_path=_normal, on_event=self._buffer_changed)
+        return Editor(self._buffers, apply, on_event=self._buffer_changed)
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now."""
@@ -102,11 +98,6 @@ class FakeWorkspace:
     async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
         """Return those of *paths* that are files here."""
         return [path for path in paths if self._now_or_none(path) is not None]
-
-    async def open_views(self) -> Sequence[FileView]:
-        """Return every open buffer that stands for a file."""
-        paths = {buffer.path: None for buffer in self._buffers.all() if buffer.path and not buffer.superseded}
-        return tuple(self.now(path) for path in paths)
 
     async def write(
         self, path: Path, text: str, *, expected_hash: str | None, original: FileBytes | None = None
@@ -150,11 +141,6 @@ class FakeWorkspace:
 
         return dispose
 
-    def disk_changed(self, paths: Iterable[Path]) -> None:
-        """Compare *paths* and notify the listeners."""
-        for path in paths:
-            self._changed(_normal(path))
-
     def tracker(
         self,
         session_id: str,
@@ -164,42 +150,10 @@ class FakeWorkspace:
         """Return the file tracker of a session."""
         tracker = self._trackers.get(session_id)
         if tracker is None:
-            tracker = FileTracker(on_stale, on_fresh, on_expect=self._compare)
+            tracker = FileTracker(on_stale, on_fresh, on_expect=self._compare_now)
             self._trackers[session_id] = tracker
         tracker.on_stale, tracker.on_fresh = on_stale, on_fresh
         return tracker
-
-    def drop_tracker(self, session_id: str) -> None:
-        """Forget a session's tracker."""
-        self._trackers.pop(session_id, None)
-
-    async def wait_for_checks(self, paths: Iterable[Path]) -> None:
-        """Return at once: every change is compared at once."""
-
-    def on_change(self, listener: Callable[[Path], None]) -> Dispose:
-        """Tell *listener* of every change."""
-        self._listeners.append(listener)
-
-        def dispose() -> None:
-            self._listeners = [kept for kept in self._listeners if kept is not listener]
-
-        return dispose
-
-    async def report_renames(self, paths: Iterable[tuple[Path, Path]]) -> None:
-        """Notify the listeners; the files stay where they are."""
-        for old, new in tuple(paths):
-            self.disk_changed((old, new))
-            for listener in tuple(self._rename_listeners):
-                await listener(old, new)
-
-    def on_rename(self, listener: RenameListener) -> Dispose:
-        """Tell *listener* of every rename."""
-        self._rename_listeners.append(listener)
-
-        def dispose() -> None:
-            self._rename_listeners = [kept for kept in self._rename_listeners if kept is not listener]
-
-        return dispose
 
     def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
         """Keep *source* for tests to look at; files are read from this disk all the same."""
@@ -235,14 +189,14 @@ class FakeWorkspace:
 
     def _buffer_changed(self, buffer: Buffer) -> None:
         if buffer.path is not None:
-            self._changed(buffer.path)
+            self._on_disk_change((buffer.path,))
 
-    def _changed(self, path: Path) -> None:
-        self._compare(path)
-        for listener in tuple(self._listeners):
-            listener(path)
+    def _on_disk_change(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            self._compare_now(path)
+            self._notify(path)
 
-    def _compare(self, path: Path) -> None:
+    def _compare_now(self, path: Path) -> None:
         now = self._now_or_none(path)
         for tracker in tuple(self._trackers.values()):
             tracker.compare(path, now)

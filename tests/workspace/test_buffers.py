@@ -10,7 +10,7 @@ import pytest
 
 from fake_tools import expect
 from fake_workspace import file_view
-from sidecar.workspace.buffers import Buffer, Buffers, text_if_unsaved
+from sidecar.workspace.buffers import Buffer, Buffers, Editor, text_if_unsaved
 from sidecar.workspace.contract import (
     BufferOutOfSyncError,
     ClientFileSource,
@@ -20,91 +20,97 @@ from sidecar.workspace.contract import (
     TextChange,
 )
 from sidecar.workspace.files import text_hash
-from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
 
 A = Path("/p/a.py")
-ME, OTHER = "me", "other"
+URI = path_to_uri(A)
+SAME = "file:///p/x/../a.py"
+"""Another spelling of the path of A."""
 
 
-def open_in(buffers: Buffers, editor: str, uri: str, text: str) -> Buffer:
-    """Open *uri*, which stands for A, in *editor*."""
-    buffer = Buffer(uri=uri, path=A, version=1, content=LineText(text))
-    buffers.open(editor, buffer)
-    return buffer
+class Opened:
+    """The buffers of two editors, *me* and *other*."""
+
+    def __init__(self) -> None:
+        self.buffers = Buffers()
+        self.events: list[Buffer] = []
+        self.me, self.other = (Editor(self.buffers, None, on_event=self.events.append) for _ in range(2))
+
+    def open(self, editor: Editor, uri: str, text: str) -> Buffer:
+        """Open *uri*, which stands for A, in *editor*."""
+        editor.open_buffer(uri, version=1, text=text)
+        return self.buffers.by_key[editor, uri]
 
 
-def touch(buffers: Buffers, editor: str, uri: str, *texts: str, version: int = 2) -> Buffer:
+@pytest.fixture
+def opened() -> Opened:
+    return Opened()
+
+
+def touch(editor: Editor, uri: str, *texts: str, version: int = 2) -> None:
     """Replace the text of *uri*."""
-    changes = [TextChange(text) for text in texts]
-    return buffers.change(editor, uri, version=version, changes=changes, encoding="utf-16")
+    editor.change_buffer(
+        uri, version=version, changes=[TextChange(text) for text in texts], encoding="utf-16"
+    )
 
 
-def test_changes_apply_in_order_and_move_the_version() -> None:
-    buffers = Buffers()
-    open_in(buffers, ME, "u", "one")
-    buffer = touch(buffers, ME, "u", "two", "three", version=4)
+def test_changes_apply_in_order_and_move_the_version(opened: Opened) -> None:
+    buffer = opened.open(opened.me, URI, "one")
+    touch(opened.me, URI, "two", "three", version=4)
     assert (buffer.version, buffer.content.text) == (4, "three")
 
 
-@pytest.mark.parametrize("uri", ["u", "other"])
-def test_an_unopened_buffer_is_out_of_sync(uri: str) -> None:
+@pytest.mark.parametrize("uri", [URI, SAME])
+def test_an_unopened_buffer_is_out_of_sync(opened: Opened, uri: str) -> None:
     """One that another editor has open counts as not open."""
-    buffers = Buffers()
-    open_in(buffers, OTHER, "u", "one")
+    opened.open(opened.other, URI, "one")
     with pytest.raises(BufferOutOfSyncError, match="no such buffer is open"):
-        touch(buffers, ME, uri, "two")
+        touch(opened.me, uri, "two")
 
 
 @pytest.mark.parametrize(
-    ("second", "uri"),
-    [pytest.param(ME, "link", id="of one editor"), pytest.param(OTHER, "u", id="of two editors")],
+    ("is_one_editor", "uri"),
+    [pytest.param(True, SAME, id="of one editor"), pytest.param(False, URI, id="of two editors")],
 )
-def test_of_two_buffers_on_one_file_the_last_touched_stands(second: str, uri: str) -> None:
-    buffers = Buffers()
-    one, two = open_in(buffers, ME, "u", "one"), open_in(buffers, second, uri, "two")
-    assert buffers.find(A) is two
-    touch(buffers, ME, "u")
-    assert buffers.find(A) is one
-    buffers.close(ME, "u")
-    assert buffers.find(A) is two
+def test_of_two_buffers_on_one_file_the_last_touched_stands(
+    opened: Opened, is_one_editor: bool, uri: str
+) -> None:
+    find = opened.buffers.find
+    one = opened.open(opened.me, URI, "one")
+    two = opened.open(opened.me if is_one_editor else opened.other, uri, "two")
+    assert find(A) is two
+    touch(opened.me, URI)
+    assert find(A) is one
+    opened.me.close_buffer(URI)
+    assert find(A) is two
 
 
-def test_each_editor_has_its_own() -> None:
-    buffers = Buffers()
-    open_in(buffers, ME, "u", "one")
-    open_in(buffers, OTHER, "u", "two")
-    open_in(buffers, ME, "v", "three")
-    assert (buffers.uris_of(ME), buffers.uris_of(OTHER), buffers.uris_of("third")) == (("u", "v"), ("u",), ())
+def test_an_editor_that_leaves_closes_its_own(opened: Opened) -> None:
+    opened.open(opened.me, URI, "one")
+    left = opened.open(opened.other, URI, "two")
+    opened.open(opened.me, SAME, "three")
+    opened.me.close()
+    assert opened.buffers.all() == (left,)
 
 
-def test_saving_takes_the_text_the_editor_saved() -> None:
-    buffers = Buffers()
-    open_in(buffers, ME, "u", "one")
-    buffer = buffers.save(ME, "u", "one\n")
-    assert buffer is not None
+def test_saving_takes_the_text_the_editor_saved(opened: Opened) -> None:
+    buffer = opened.open(opened.me, URI, "one")
+    opened.me.save_buffer(URI, text="one\n")
     assert buffer.content.text == "one\n"
 
 
-def test_unknown_ones_are_ignored_when_saved_or_closed() -> None:
-    buffers = Buffers()
-    assert (buffers.save(ME, "u", None), buffers.close(ME, "u"), buffers.find(A)) == (None, None, None)
+def test_unknown_ones_are_ignored_when_saved_or_closed(opened: Opened) -> None:
+    opened.me.save_buffer(URI)
+    assert not opened.me.close_buffer(URI)
+    assert (opened.events, opened.buffers.find(A)) == ([], None)
 
 
-def test_whatever_the_editor_says_makes_the_buffer_the_truth_again() -> None:
-    buffers = Buffers()
-    buffer = open_in(buffers, ME, "u", "one")
+def test_whatever_the_editor_says_makes_the_buffer_the_truth_again(opened: Opened) -> None:
+    buffer = opened.open(opened.me, URI, "one")
     buffer.superseded = True
-    touch(buffers, ME, "u")
+    touch(opened.me, URI)
     assert (buffer.superseded, buffer.n_events) == (False, 1)
-
-
-def test_clear_forgets_all() -> None:
-    buffers = Buffers()
-    open_in(buffers, ME, "u", "one")
-    buffers.clear()
-    assert buffers.all() == ()
 
 
 def put(path: Path, text: str) -> None:

@@ -43,10 +43,11 @@ from sidecar.conductor.workbench.kept_changes import (
 )
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import ToolCallBlock
-from sidecar.workspace.contract import FileAccessError, FileBytes, FileView, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, FileBytes, FileView
 from sidecar.workspace.files import BOM, text_hash
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import path_to_uri
+from sidecar.workspace.workspace import Workspace
 
 _MOST_WATCHED: Final = 100
 _MOST_BYTES: Final = 20_000_000
@@ -75,7 +76,7 @@ class CommandWatch:
     def __init__(
         self,
         sid: str,
-        workspace: WorkspacePort,
+        workspace: Workspace,
         contents: KeptContents,
         seen: Callable[[], Sequence[Path]],
     ) -> None:

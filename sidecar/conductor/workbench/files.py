@@ -32,9 +32,10 @@ from sidecar.conversation import (
     merge_reads,
 )
 from sidecar.llmgateway.contract import ToolResultBlock
-from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
+from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile
 from sidecar.workspace.globs import glob_matcher
 from sidecar.workspace.paths import path_to_uri, uri_to_path
+from sidecar.workspace.workspace import Workspace
 
 _MAX_ROOTS = 100
 
@@ -43,7 +44,7 @@ class SessionFiles:
     """The files of one session. Its tools record their reads here (``ReadsPort``)."""
 
     def __init__(
-        self, record: SessionRecord, workspace: WorkspacePort, resolve: Callable[[str, Path], Path]
+        self, record: SessionRecord, workspace: Workspace, resolve: Callable[[str, Path], Path]
     ) -> None:
         """Watch the session's folders.
 

@@ -40,8 +40,9 @@ from sidecar.conductor.workbench.session_editor import (
 )
 from sidecar.conversation import Entry, FileRead, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn, join_texts
-from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText, index_in_line
+from sidecar.workspace.workspace import Workspace
 
 MOST_TABS: Final = 20
 _MOST_PROBLEMS: Final = 10
@@ -121,7 +122,7 @@ def add_sections(known: dict[str, str], entry: Entry, in_view: bool = True) -> d
 class EditorNotes:
     """Writes the notes of one session about its editor."""
 
-    def __init__(self, editor: SessionEditor, workspace: WorkspacePort) -> None:
+    def __init__(self, editor: SessionEditor, workspace: Workspace) -> None:
         self._editor = editor
         self._workspace = workspace
         self._index: Index[dict[str, str]] = Index(dict, add_sections)

@@ -42,7 +42,8 @@ from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conversation import Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import NO_EFFECTS, ToolEffects
-from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.workspace import Workspace
 
 RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
 """Their names, in the order in which two files of one folder are shown."""
@@ -286,7 +287,7 @@ class _Reading:
     """One pass over some places: the files found, each once, imports behind the file that names them."""
 
     def __init__(
-        self, cwd: Path, workspace: WorkspacePort, notices: OneTimeNotices, known: Sequence[RuleFile]
+        self, cwd: Path, workspace: Workspace, notices: OneTimeNotices, known: Sequence[RuleFile]
     ) -> None:
         """*known* are files that are left out."""
         self._cwd = cwd

@@ -21,7 +21,7 @@ from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex, SessionsSource
 from sidecar.rooms.knowledge.workspace import FolderSource, IndexProgress, WorkspaceSource
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.workspace import Workspace
 
 WORKSPACE: Final = "workspace"
 SESSIONS: Final = "sessions"
@@ -55,7 +55,7 @@ class KnowledgeLibrary:
 
     names: tuple[str, ...] = (WORKSPACE, SESSIONS)
 
-    def __init__(self, workspace: WorkspacePort, archive: SessionArchive, home: Path | None) -> None:
+    def __init__(self, workspace: Workspace, archive: SessionArchive, home: Path | None) -> None:
         self._workspace = workspace
         self._archive = archive
         self._home = home

@@ -18,10 +18,11 @@ from typing import Final, TypeAlias
 from sidecar._internal.values import Value
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
-from sidecar.workspace.contract import FileAccessError, WorkspacePort
+from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
 from sidecar.workspace.paths import read_project_text
 from sidecar.workspace.watch import Coalescer
+from sidecar.workspace.workspace import Workspace
 
 FILES_PER_BATCH: Final = 32
 BINARY_PROBE_CHARS: Final = 8192
@@ -221,7 +222,7 @@ class FolderSource:
 
     def __init__(
         self,
-        workspace: WorkspacePort,
+        workspace: Workspace,
         root: Path,
         database: Path | None,
         *,
