@@ -39,6 +39,7 @@ from sidecar.capabilities.file_changes import (
     apply_changes,
     diffs_as_written,
     find_target,
+    record_edited,
     record_known,
     require_current,
     require_shown,
@@ -46,7 +47,7 @@ from sidecar.capabilities.file_changes import (
 )
 from sidecar.capabilities.passage_match import find_drifted
 from sidecar.capabilities.paths import display_path
-from sidecar.capabilities.text_edit import EditedText, Passage, Replaced, shift_ranges, splice_passages
+from sidecar.capabilities.text_edit import EditedText, Passage, Replaced, splice_passages
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.text.calls import PATCHES_FILES, paths_of_patch
 from sidecar.workspace.contract import FileAccessError
@@ -150,14 +151,10 @@ def report_change(
         return "\n".join(filter(None, (f"created {name}", applied.note)))
     record = context.reads.get(before.path)
     if record is not None:
-        record_known(context, applied, shift_ranges(record.ranges or ((1, None),), edited.replaced))
+        record_edited(context, applied, record, edited)
     heading = f"edited {name}"
     heading += f" (its lines were found but for {edited.forgiven}):" if edited.forgiven else ":"
-    places, n_more = [], 0
-    for each in edited.replaced:
-        places.append((each.first_line + n_more, each.n_lines_after))
-        n_more += each.n_lines_after - each.n_lines_before
-    return "\n".join(filter(None, (heading, show_places(applied.view.text, places), applied.note)))
+    return "\n".join(filter(None, (heading, show_places(applied.view.text, edited.places), applied.note)))
 
 
 class Hunk(Struct):

@@ -39,11 +39,11 @@ from sidecar.capabilities.file_changes import (
     Target,
     apply_changes,
     diffs_as_written,
-    record_known,
+    record_edited,
 )
 from sidecar.capabilities.output import cut_line, lines_that_fit
 from sidecar.capabilities.paths import display_path, resolve, resolve_readable, view_file
-from sidecar.capabilities.text_edit import EditedText, Replaced, shift_ranges
+from sidecar.capabilities.text_edit import EditedText, Replaced
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.text.calls import CHANGES_CODE
 from sidecar.workspace.contract import FileAccessError, PositionEncoding, QueryKind, TextChange, TextRange
@@ -418,14 +418,10 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
         before = change.target.view
         record = context.reads.get(change.target.path)
         if before is not None and record is not None and record.hash == before.hash:
-            record_known(context, applied, shift_ranges(record.ranges or ((1, None),), edited.replaced))
+            record_edited(context, applied, record, edited)
         notes += [f"{display_path(change.target.path, context.cwd)}: {applied.note}"] if applied.note else []
-        if applied.is_chosen:  # the note tells what was written in place of the edit
-            continue
-        n_more = 0
-        for each in edited.replaced:
-            places.append(CodePlace(change.target.path.as_uri(), each.first_line + n_more))
-            n_more += each.n_lines_after - each.n_lines_before
+        if not applied.is_chosen:  # else the note tells what was written in place of the edit
+            places += (CodePlace(change.target.path.as_uri(), line) for line, _ in edited.places)
     changed = list(dict.fromkeys(places))
     lines = await describe_places(changed, context, is_text_shown=True)
     shown = lines_that_fit(lines, context.max_output_chars - _NOTES_CHARS)

@@ -28,6 +28,7 @@ from sidecar.capabilities.paths import (
     require_permission,
     view_or_error,
 )
+from sidecar.capabilities.text_edit import EditedText, shift_ranges
 from sidecar.conversation import FileRead, LineRange
 from sidecar.permissions.access import EditAccess, PatchAccess
 from sidecar.workspace.contract import FileAccessError, FileView
@@ -248,6 +249,11 @@ def record_known(
     if applied.view is not None and applied.note is None:
         for line, count in ranges:
             context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
+
+
+def record_edited(context: ToolContext, applied: AppliedChange, before: FileRead, edited: EditedText) -> None:
+    """Record the lines that the model knows of a file after an edit, of which it knew *before*."""
+    record_known(context, applied, shift_ranges(before.ranges or ((1, None),), edited.replaced))
 
 
 def show_places(text: str, places: Sequence[LineRange]) -> str:

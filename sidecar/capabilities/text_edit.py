@@ -53,6 +53,19 @@ class EditedText(Value):
     replaced: tuple[Replaced, ...]
     forgiven: str = ""
 
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """The first line and the number of lines of each passage, as they stand in *text*.
+
+        >>> EditedText("", (Replaced(3, 1, 4), Replaced(20, 2, 1))).places
+        ((3, 4), (23, 1))
+        """
+        lengths = (each.n_lines_after - each.n_lines_before for each in self.replaced)
+        return tuple(
+            (each.first_line + n_more, each.n_lines_after)
+            for each, n_more in zip(self.replaced, accumulate(lengths, initial=0), strict=False)
+        )
+
 
 def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> EditedText:
     r"""Return *text* with *old* replaced by *new*.

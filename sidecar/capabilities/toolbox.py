@@ -58,7 +58,14 @@ from sidecar.permissions.access import (
     ServerToolAccess,
 )
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.text.calls import FETCHES_PAGE, FOLDER_ARGUMENTS, NO_EFFECTS, ToolEffects, own_name
+from sidecar.text.calls import (
+    FETCHES_PAGE,
+    FOLDER_ARGUMENTS,
+    NO_EFFECTS,
+    ToolEffects,
+    first_text,
+    own_name,
+)
 from sidecar.text.mend import mend_object, place_of_mistake
 from sidecar.workspace.paths import resolve_path
 
@@ -164,27 +171,25 @@ class SessionToolBox:
         """Return the report on the start of *call*; that of a tool that is gone has its name alone."""
         call = self.read_call(call)
         tool = self._tools.get(call.name)
+        started = ToolActivity(
+            phase="started",
+            call_id=call.id,
+            name=call.name,
+            title=call.name,
+            kind="other",
+            input=call.input,
+        )
         if tool is None:
-            return ToolActivity(
-                phase="started",
-                call_id=call.id,
-                name=call.name,
-                title=call.name,
-                kind="other",
-                input=call.input,
-            )
+            return started
         arguments = call.input if isinstance(call.input, Mapping) else {}
         # The files are named from the start, so that a client can show them before they are read or changed.
         effects = tool.effects.of(arguments)
         paths = effects.paths_in(arguments) if effects.names_file else ()
         cwd, line = self._make_context(call.id).cwd, arguments.get("offset")
-        return ToolActivity(
-            phase="started",
-            call_id=call.id,
-            name=call.name,
+        return replace(
+            started,
             title=tool.title(arguments),
             kind=tool.kind,
-            input=call.input,
             locations=tuple(
                 Location(Path(os.path.normpath(cwd / path)), line if isinstance(line, int) else None)
                 for path in paths
@@ -414,11 +419,10 @@ def access_of_call(
     effects = effects.of(arguments)
     if effects.kind in ("none", "anything"):
         return None
-    given = (arguments.get(name) for name in effects.arguments)
-    text = next((value for value in given if isinstance(value, str) and value.strip()), None)
-    if text is None and effects.kind == "searches" and effects != FETCHES_PAGE:
+    text = first_text(arguments, effects.arguments)
+    if not text and effects.kind == "searches" and effects != FETCHES_PAGE:
         text = "."
-    if text is None:
+    if not text:
         hint = f"its input has {' or '.join(map(repr, effects.arguments))}, a string"
         raise InvalidInput(f"the input does not say what {tool} is to do", hint=hint)
     if effects == FETCHES_PAGE:

@@ -17,7 +17,7 @@ from sidecar.capabilities.contract import (
     ToolContext,
     ToolObserver,
 )
-from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
+from sidecar.capabilities.mcp import ServerHost, SessionToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import SessionSummary
@@ -98,7 +98,7 @@ class SessionDeps(Value, kw_only=True):
     workspace: Workspace
     engines: Mapping[str, Callable[[], SessionEngine]]
     toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionToolBox]
-    tool_servers: Callable[[ServerHost], ToolServers]
+    tool_servers: Callable[[ServerHost], SessionToolServers]
     resolve: Callable[[str, Path], Path]
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]

@@ -117,22 +117,16 @@ class Rule(Value):
         """Whether the rule allows *need*; paths of rules begin at *root*."""
         if self.kind == "command":
             return need.words is not None and self.allows_command(need, need.words)
-        if self.kind == "mcp":
-            return need.tool is not None and self.matches_tool(need.tool)
-        if self.kind == "fetch":
-            return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
-        if need.path is None or need.key is None or not self.matches_path(need.path, root):
+        if self.kind != "edit":
+            return self.names(need, root)
+        if need.key is None or not self.names(need, root):
             return False
         return not need.is_hidden or any(part.startswith(".") for part in Path(self.words[0]).parts)
 
     def denies(self, need: Need, line: str, root: Path) -> bool:
         """Whether the rule denies *need*, a part of the command *line*."""
-        if self.kind == "mcp":
-            return need.tool is not None and self.matches_tool(need.tool)
-        if self.kind == "fetch":
-            return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
-        if self.kind == "edit":
-            return need.path is not None and self.matches_path(need.path, root)
+        if self.kind != "command":
+            return self.names(need, root)
         words = need.words
         if words is None or os.path.basename(words[0]) in _RUNNERS:
             words = tuple(re.findall(r"[^\s'\"`;|&()<>${}]+", line))
@@ -140,6 +134,14 @@ class Rule(Value):
         else:
             starts = (0,)
         return any(self.stands_in(words[start:]) for start in starts)
+
+    def names(self, need: Need, root: Path) -> bool:
+        """Whether a rule for files, tools or hosts is about the one of *need*."""
+        if self.kind == "mcp":
+            return need.tool is not None and self.matches_tool(need.tool)
+        if self.kind == "fetch":
+            return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
+        return need.path is not None and self.matches_path(need.path, root)
 
     def allows_command(self, need: Need, words: tuple[str, ...]) -> bool:
         if self.words == words:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ from sidecar.workspace.contract import (
 from sidecar.workspace.files import BOM, real_path
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import uri_to_path
+
+T = TypeVar("T")
 
 
 class Buffer(Struct, eq=False, kw_only=True):
@@ -151,13 +154,7 @@ class ClientFileSources:
 
     def add(self, root: Path, source: ClientFileSource) -> Dispose:
         """Use *source* for the files below *root*, until the returned disposer is called."""
-        entry = (root, source)
-        self._entries.append(entry)
-
-        def dispose() -> None:
-            self._entries = [kept for kept in self._entries if kept is not entry]
-
-        return dispose
+        return add_until_disposed(self._entries, (root, source))
 
     def cover(self, path: Path) -> bool:
         """Whether there is a source for the resolved *path*."""
@@ -181,6 +178,16 @@ class ClientFileSources:
 
     def _sources_of(self, path: Path) -> list[ClientFileSource]:
         return [source for root, source in reversed(self._entries) if path.is_relative_to(root)]
+
+
+def add_until_disposed(entries: list[T], entry: T) -> Dispose:
+    """Add *entry* to *entries*, until the returned disposer is called."""
+    entries.append(entry)
+
+    def dispose() -> None:
+        entries[:] = [kept for kept in entries if kept is not entry]
+
+    return dispose
 
 
 def text_if_unsaved(received: str, on_disk: str) -> str | None:

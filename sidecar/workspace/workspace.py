@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sidecar.workspace.buffers import Buffer, Buffers, ClientFileSources, Editor
+from sidecar.workspace.buffers import Buffer, Buffers, ClientFileSources, Editor, add_until_disposed
 from sidecar.workspace.contract import (
     ClientFileSource,
     Dispose,
@@ -265,21 +265,11 @@ class Workspace:
 
         A folder stands for everything below it.
         """
-        self._listeners.append(listener)
-
-        def dispose() -> None:
-            self._listeners = [kept for kept in self._listeners if kept is not listener]
-
-        return dispose
+        return add_until_disposed(self._listeners, listener)
 
     def on_rename(self, listener: RenameListener) -> Dispose:
         """Call *listener* with the old and the new path of every file and folder that the user renames."""
-        self._rename_listeners.append(listener)
-
-        def dispose() -> None:
-            self._rename_listeners = [kept for kept in self._rename_listeners if kept is not listener]
-
-        return dispose
+        return add_until_disposed(self._rename_listeners, listener)
 
     def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
         """Use *source* for the files below *root* until the returned disposer is called.

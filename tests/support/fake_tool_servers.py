@@ -18,6 +18,7 @@ from sidecar.capabilities.mcp.contract import (
     ServerHost,
     ServerState,
 )
+from sidecar.capabilities.mcp.servers import SessionToolServers
 
 
 @dataclass(slots=True)
@@ -83,15 +84,16 @@ class FakeSpeaker:
             self.closed.append(server.name)
 
 
-@dataclass(slots=True)
-class FakeToolServers:
+class FakeToolServers(SessionToolServers):
     """The servers of one session: remembers who was named, and is ready when a test says so."""
 
-    host: ServerHost
-    used: list[tuple[McpServer, ...]] = field(default_factory=list)
-    may_go_on: asyncio.Event = field(default_factory=asyncio.Event)
-    is_waited_for: asyncio.Event = field(default_factory=asyncio.Event)
-    is_closed: bool = False
+    def __init__(self, host: ServerHost) -> None:
+        super().__init__(host)
+        self.host = host
+        self.used: list[tuple[McpServer, ...]] = []
+        self.may_go_on = asyncio.Event()
+        self.is_waited_for = asyncio.Event()
+        self.is_closed = False
 
     def use(self, servers: Sequence[McpServer]) -> None:
         """Remember *servers*."""

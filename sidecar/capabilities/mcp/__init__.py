@@ -4,7 +4,7 @@ The ``mcp`` package implements the Model Context Protocol. It is loaded when a s
 and by no module here that only describes one.
 """
 
-from sidecar.capabilities.mcp.contract import HttpServer, McpServer, ServerHost, StdioServer, ToolServers
+from sidecar.capabilities.mcp.contract import HttpServer, McpServer, ServerHost, StdioServer
 from sidecar.capabilities.mcp.servers import SessionToolServers
 
-__all__ = ["HttpServer", "McpServer", "ServerHost", "SessionToolServers", "StdioServer", "ToolServers"]
+__all__ = ["HttpServer", "McpServer", "ServerHost", "SessionToolServers", "StdioServer"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.capabilities.contract import AskForm, Tool
@@ -135,26 +134,3 @@ class ServerState(Value):
 
 OpenLink: TypeAlias = Callable[[McpServer, ServerHost], AbstractAsyncContextManager[ServerLink]]
 """Opens a connection, and closes it with its processes. Raises ServerFailed, OSError and others."""
-
-
-class ToolServers(Protocol):
-    """The tool servers of one session."""
-
-    def use(self, servers: Sequence[McpServer]) -> None:
-        """Replace the servers by *servers*; a running one that is named again stays. Returns at once."""
-        ...
-
-    async def ready(self, cancel: CancelToken) -> None:
-        """Wait until every server is ready or has failed, for a bounded time.
-
-        Contract: ends at once when *cancel* fires; does not suspend when there is no server to wait for.
-        """
-        ...
-
-    def states(self) -> Sequence[ServerState]:
-        """Return the state of every server."""
-        ...
-
-    async def aclose(self) -> None:
-        """End every server and its processes; bounded in time."""
-        ...

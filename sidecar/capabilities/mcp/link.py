@@ -101,10 +101,10 @@ async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[Packag
         if isinstance(server, StdioServer):
             process = await stack.enter_async_context(run_server(server, host))
             channel = JSONRPCDispatcher(process.incoming, process.outgoing)
-            link = PackageLink(channel, process.why_ended, server.name, host.ask_form)
+            find_trouble: FindTrouble = process.why_ended
         else:
-            channel, trouble = await stack.enter_async_context(_open_http(server))
-            link = PackageLink(channel, trouble, server.name, host.ask_form)
+            channel, find_trouble = await stack.enter_async_context(_open_http(server))
+        link = PackageLink(channel, find_trouble, server.name, host.ask_form)
         await stack.enter_async_context(link.session)
         await link.initialize()
         yield link
@@ -114,11 +114,7 @@ class PackageLink:
     """See :class:`~sidecar.capabilities.mcp.contract.ServerLink`."""
 
     def __init__(
-        self,
-        channel: JSONRPCDispatcher,
-        find_trouble: FindTrouble,
-        name: str = "",
-        ask_form: AskForm | None = None,
+        self, channel: JSONRPCDispatcher, find_trouble: FindTrouble, name: str, ask_form: AskForm | None
     ) -> None:
         """Make the link of the server *name*; *ask_form* puts its forms to the user, None for no forms."""
         self._change = asyncio.Event()

@@ -68,7 +68,7 @@ async def open_with_package(server: McpServer, host: ServerHost) -> AsyncIterato
 
 
 class SessionToolServers:
-    """The servers of one session; see :class:`~sidecar.capabilities.mcp.contract.ToolServers`."""
+    """The tool servers of one session."""
 
     def __init__(
         self,
@@ -105,6 +105,8 @@ class SessionToolServers:
 
         A prompt that goes on without some of them warns the user; later prompts wait for none. The tools of
         servers that are not started again are gone from here on.
+
+        Contract: ends at once when *cancel* fires; does not suspend when there is no server to wait for.
         """
         if any(each.drop_tools_if_failed() for each in self._connections):
             self._publish_tools()

@@ -351,7 +351,7 @@ class SessionServers:
         self._servers.use((*(each for each in self.configured if each.name not in names), *self.named))
 
     async def ready(self, cancel: CancelToken) -> None:
-        """Warn of servers that are missing and wait for the others to start; see ``ToolServers.ready``."""
+        """Warn of servers that are missing and wait for the others, as ``SessionToolServers.ready`` does."""
         if self.missing:
             title, self.missing = f"Tool servers are not connected: {self.missing}", ""
             self.warn(title, "How to start them is not stored. Load the session with mcpServers for them.")
