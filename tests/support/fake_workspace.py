@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffer, Editor
+from sidecar.workspace.buffers import Buffer, Editor, add_until_disposed
 from sidecar.workspace.contract import (
     ClientFileSource,
     Dispose,
@@ -157,14 +157,7 @@ class FakeWorkspace(Workspace):
 
     def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
         """Keep *source* for tests to look at; files are read from this disk all the same."""
-        entry = (root, source)
-        self.client_files.append(entry)
-
-        def dispose() -> None:
-            if entry in self.client_files:
-                self.client_files.remove(entry)
-
-        return dispose
+        return add_until_disposed(self.client_files, (root, source))
 
     def watch_status(self) -> WatchStatus:
         """Return who watches what."""

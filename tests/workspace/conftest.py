@@ -29,3 +29,11 @@ def editor(workspace: Workspace) -> Editor:
 def root(tmp_path: Path) -> Path:
     """Return a temporary folder under its real name."""
     return tmp_path.resolve()
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    """Return a file with the text ``disk``."""
+    path = root / "a.py"
+    path.write_text("disk")
+    return path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
+from changed_files import check_problem, put
 from fake_tools import expect
 from fake_workspace import file_view
 from sidecar.workspace.buffers import Buffer, Buffers, Editor, text_if_unsaved
@@ -113,10 +113,6 @@ def test_whatever_the_editor_says_makes_the_buffer_the_truth_again(opened: Opene
     assert (buffer.superseded, buffer.n_events) == (False, 1)
 
 
-def put(path: Path, text: str) -> None:
-    path.write_bytes(text.encode())
-
-
 def content(path: Path) -> str:
     return path.read_text()
 
@@ -153,22 +149,9 @@ class Client:
         return self._accepts
 
 
-@pytest.fixture
-def file(root: Path) -> Path:
-    path = root / "a.py"
-    path.write_text("disk")
-    return path
-
-
 def told_view(path: Path, text: str) -> FileView:
     """What the view of a client's unsaved text is like."""
     return file_view(path, text, source="buffer", unsaved=True)
-
-
-async def check_problem(action: Awaitable[object], problem: str) -> None:
-    with pytest.raises(FileAccessError) as caught:
-        await action
-    assert caught.value.problem == problem
 
 
 @pytest.mark.parametrize(

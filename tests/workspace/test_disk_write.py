@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from changed_files import refused
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import READ_LIMIT_BYTES, DiskText, text_hash
@@ -24,9 +25,8 @@ def write(path: Path, text: str, *, over: str | None) -> DiskText:
 def check_refused(path: Path, text: str, problem: str, *, over: str | None) -> None:
     before = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else None
     content = path.read_bytes() if path.is_file() else None
-    with pytest.raises(FileAccessError) as caught:
+    with refused(problem):
         write(path, text, over=over)
-    assert caught.value.problem == problem
     if before is not None:
         assert sorted(entry.name for entry in path.parent.iterdir()) == before
     assert (path.read_bytes() if path.is_file() else None) == content
@@ -107,9 +107,8 @@ def test_grown_past_the_limit_is_changed(tmp_path: Path) -> None:
     path = tmp_path / "f"
     with path.open("wb") as file:
         file.truncate(1 << 30)
-    with pytest.raises(FileAccessError) as caught:
+    with refused("changedSinceRead"):
         write(path, "x", over="old")
-    assert caught.value.problem == "changedSinceRead"
 
 
 @pytest.mark.parametrize("over", ["old", None], ids=["over a file", "a new file"])
@@ -126,9 +125,8 @@ def test_a_change_while_writing_is_seen_before_the_rename(
         path.write_text("theirs")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(FileAccessError) as caught:
+    with refused("changedSinceRead"):
         write(path, "ours", over=over)
-    assert caught.value.problem == "changedSinceRead"
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("f", "theirs")]
 
 
@@ -146,9 +144,8 @@ def test_a_file_that_appears_at_the_last_moment_is_not_replaced(
         real_link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(FileAccessError) as caught:
+    with refused("changedSinceRead"):
         write(path, "ours", over=None)
-    assert caught.value.problem == "changedSinceRead"
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("f", "theirs")]
 
 

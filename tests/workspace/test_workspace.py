@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from changed_files import check_problem, put
 from fake_tools import expect
 from fake_workspace import file_view
 from sidecar.workspace.buffers import Editor
@@ -29,19 +30,6 @@ from sidecar.workspace.workspace import FileTracker, Workspace
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
 
 
-@pytest.fixture
-def file(root: Path) -> Path:
-    path = root / "a.py"
-    put(path, "disk")
-    return path
-
-
-def put(path: Path, text: str | bytes) -> None:
-    """Change the disk behind the workspace's back."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-
-
 def content(path: Path) -> str:
     return path.read_text()
 
@@ -52,13 +40,6 @@ def disk_view(path: Path, text: str) -> FileView:
 
 def buffer_view(path: Path, text: str, version: int, *, unsaved: bool = True) -> FileView:
     return file_view(path, text, source="buffer", version=version, unsaved=unsaved)
-
-
-async def check_problem(action: Awaitable[object], problem: str) -> FileAccessError:
-    with pytest.raises(FileAccessError) as caught:
-        await action
-    assert caught.value.problem == problem
-    return caught.value
 
 
 async def test_disk_then_buffer_then_disk_again(workspace: Workspace, editor: Editor, file: Path) -> None:
