@@ -19,7 +19,7 @@ from typing import Final
 
 from recorded_sessions import Record, read_records, recorded_files, turn_of
 from sidecar.conductor.engine import FreshFile
-from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.file_use import rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
 from sidecar.conversation import Entry, FileRead, History, kind_by_role
 from sidecar.text.calls import touches_of_call
@@ -80,7 +80,7 @@ def measure() -> tuple[Shares, Shares]:
 
 def restored_lines(case: Case) -> dict[str, set[int]]:
     """Return the lines that come back, by file."""
-    uses = rank_by_use(RecentCalls().follow(case.history, {}), {}, len(case.history), str)
+    uses = rank_by_use(case.history, {}, shown={}, first_kept=len(case.history), key_of=str)
     fresh = {
         use.path: FreshFile(use.path, text, FileRead(path=use.path, uri=use.path, hash="", source="disk"))
         for use in uses

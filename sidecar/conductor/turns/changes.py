@@ -23,7 +23,7 @@ from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.record.branching import digest_left, with_partners
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.file_use import rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conductor.window.window import SessionWindow
@@ -199,8 +199,14 @@ class Changes:
         wanting = await self._files.find_wanted(uris)
         if uris is None:
             history, uri_of = self._history.current, self._files.uri_of
-            calls = await asyncio.to_thread(RecentCalls().follow, history, self._tools.effects())
-            uses = await asyncio.to_thread(rank_by_use, calls, {}, len(history), uri_of)
+            uses = await asyncio.to_thread(
+                rank_by_use,
+                history,
+                self._tools.effects(),
+                shown={},
+                first_kept=len(history),
+                key_of=uri_of,
+            )
             place = {uri_of(use.path): number for number, use in enumerate(uses)}
             wanting = tuple(sorted(wanting, key=lambda each: place.get(each[1].uri, len(place))))
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens

@@ -6,12 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from histories import entry_of, history_of
 from sidecar.conductor.window.compaction import file_use
-from sidecar.conductor.window.compaction.file_use import HALF_LIFE_CALLS, FileUse, RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.file_use import HALF_LIFE_CALLS, FileUse, rank_by_use
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -47,7 +44,7 @@ def rank(history: History | Iterable[Turn], first_kept: int | None = None) -> li
         if isinstance(block, ToolResultBlock)
     }
     kept = len(known) if first_kept is None else first_kept
-    return list(rank_by_use(RecentCalls().follow(known, {}), shown, kept, str))
+    return list(rank_by_use(known, {}, shown=shown, first_kept=kept, key_of=str))
 
 
 def names(history: History | Iterable[Turn]) -> list[str]:
@@ -122,32 +119,16 @@ def test_of_a_command_that_failed_the_parts_before_the_failure_count() -> None:
     assert names([*use("read", path="b.py"), *failed]) == ["a.py", "b.py"]
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["read", "bash", "edit", "grep"]),
-            st.integers(0, 3),
-            st.booleans(),
-            st.integers(0, 9),
-        ),
-        max_size=24,
-    )
-)
-def test_what_is_known_from_one_ranking_changes_nothing_in_the_next(
-    steps: list[tuple[str, int, bool, int]],
-) -> None:
-    """Over a conversation that grows beyond what is looked at, and goes back to earlier turns."""
-    history, calls = History(), RecentCalls()
-    for name, number, is_error, n_back in steps:
-        path = f"src/file{number}.py"
-        words = {"command": f"sed -n {number + 1},9p {path}"} if name == "bash" else {"path": path}
-        if n_back == 0:
-            history = history.first(len(history) // 2)
-        output = f"{path}:{number + 3}: x"
-        for turn in use(name, output=output, is_error=is_error, **words):
-            history = history.extended([entry_of(turn)])
-            with patch.object(file_use, "LOOK_BACK_CALLS", 4):
-                before, ranked = calls, rank_by_use(calls, {}, len(history), str)
-                anew, calls = RecentCalls().follow(history, {}), calls.follow(history, {})
-                assert rank_by_use(calls, {}, len(history), str) == rank_by_use(anew, {}, len(history), str)
-                assert rank_by_use(before, {}, len(history), str) == ranked
+def test_a_call_behind_the_newest_ones_does_not_count() -> None:
+    turns = [*use("read", path="old.py"), *use("read", path="a.py"), *use("read", path="b.py")]
+    with patch.object(file_use, "LOOK_BACK_CALLS", 2):
+        assert names(turns) == ["b.py", "a.py"]
+        assert names([*turns, *prompt("and old.py?")]) == ["b.py", "a.py"]
+
+
+def test_a_result_belongs_to_the_newest_call_of_its_id_before_it() -> None:
+    first, answered = use("read", path="a.py")
+    second = AssistantTurn((ToolCallBlock("read {'path': 'a.py'}", "read", {"path": "b.py"}),))
+    assert names([first, answered, second]) == ["a.py"], "the second call has no result yet"
+    assert names([first, second, answered]) == ["b.py"], "the first call was cut off"
+    assert names([first, answered, second, answered]) == ["b.py", "a.py"]

@@ -9,15 +9,14 @@ For example, a file that was edited two calls ago comes before one that was read
 (0.76 against 5 / 16). The figures were fixed on the recorded sessions' own second reads.
 
 A ranking looks at the newest :data:`LOOK_BACK_CALLS` calls of the path as it is, those behind summaries
-included. They are kept from one ranking to the next (:class:`RecentCalls`): a path that grew costs its new
-entries, and of a path that moved only calls that were not among them are searched for touches.
+included, from the newest to the oldest: so the result of a call is known when the call is reached, and the
+cost is that of those calls, however long the conversation is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -107,157 +106,50 @@ class _Uses:
         return sorted(used, key=lambda use: -use.score)
 
 
-class CallUse(Struct):
-    """A call with the files that it touched, or files that an entry shows without a call.
-
-    Attributes:
-        entry: the entry of the call, or the one that shows the files.
-        index: the index of that entry in the path, None behind a summary.
-        call: the call, None for files without one.
-        result: the result of the call, None while it has none.
-        reads: the files that the entry of the result is known to show.
-        effects: the declared effects of the tool.
-        touches: the touches, the newest first.
-    """
-
-    entry: Entry
-    index: int | None
-    call: ToolCallBlock | None
-    result: ToolResultBlock | None = None
-    reads: Sequence[FileRead] = ()
-    effects: ToolEffects | None = None
-    touches: Sequence[Touch] = ()
-
-    @property
-    def tool(self) -> str:
-        """The name of the tool, empty for no call."""
-        return "" if self.call is None else self.call.name
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a tool of the session read the files, and not only a command line that names them."""
-        if self.call is None:
-            return True
-        return effects_of_call(self.call.name, self.call.input, self.effects).kind == "reads"
-
-    def answer(
-        self,
-        result: ToolResultBlock,
-        reads: Sequence[FileRead],
-        effects: ToolEffects | None,
-        known: CallUse | None,
-    ) -> None:
-        """Note the result of the call, and find its touches; *known* is the same call as it was before."""
-        self.result, self.reads, self.effects = result, reads, effects
-        if known is not None and (known.result, known.effects) == (result, effects) and known.reads is reads:
-            self.touches = known.touches
-        elif self.call is not None:
-            body = text_or_json(result.output)
-            self.touches = [
-                *touches_of_block(self.call, body, reads, effects, is_error=bool(result.is_error))
-            ]
-
-
-class RecentCalls:
-    """The newest calls of a conversation, with the files that they touched, and its newest texts."""
-
-    def __init__(self) -> None:
-        self._history = History()
-        self._effects: Mapping[str, ToolEffects] = {}
-        self._uses: list[CallUse] = []
-        self._open: dict[str, CallUse] = {}
-        self._known: Mapping[int, CallUse] = {}
-        self._texts: tuple[tuple[int, str], ...] = ()
-        self._n_calls = 0
-
-    def follow(self, history: History, effects: Mapping[str, ToolEffects]) -> RecentCalls:
-        """Return the newest calls of *history*; these stay as they are, as a thread may look at them.
-
-        Args:
-            history: the conversation.
-            effects: the effects of the tools on offer, by name.
-        """
-        added = history.since(self._history) if effects == self._effects else None
-        if added == ():
-            return self
-        calls = RecentCalls()
-        calls._history, calls._effects = history, effects
-        if added is None or any(entry.kind == "summary" for entry in added):
-            calls._known = {id(use.call): use for use in self._uses}
-            newest, n_calls = list[tuple[Entry, int | None]](), 0
-            for entry, index in history.newest_first():
-                if n_calls >= LOOK_BACK_CALLS:
-                    break
-                n_calls += sum(isinstance(block, ToolCallBlock) for block in entry.turn.blocks)
-                newest.append((entry, index))
-            for entry, index in reversed(newest):
-                calls._add(entry, index)
-            calls._known = {}
-        else:
-            # The calls without a result get theirs in the longer path alone.
-            copies = {id(use): copy(use) for use in self._open.values()}
-            calls._uses = [copies.get(id(use), use) for use in self.newest_first()][::-1]
-            calls._open = {call_id: copies[id(use)] for call_id, use in self._open.items()}
-            calls._texts, calls._n_calls = self._texts, self._n_calls
-            for index, entry in enumerate(added, len(history) - len(added)):
-                calls._add(entry, index)
-        return calls
-
-    def newest_first(self) -> Iterator[CallUse]:
-        """Yield the uses, newest first, up to the first of the entry where enough calls have been seen."""
-        n_calls, entry = 0, None
-        for use in reversed(self._uses):
-            if n_calls >= LOOK_BACK_CALLS and use.entry is not entry:
-                return
-            n_calls, entry = n_calls + (use.call is not None), use.entry
-            yield use
-
-    def words_of_texts(self) -> list[Set[str]]:
-        """Return the words of the newest prompts and answers that are no older than the calls."""
-        return [words_of(text) for at, text in self._texts if self._n_calls - at < LOOK_BACK_CALLS]
-
-    def _add(self, entry: Entry, index: int | None) -> None:
-        """Add an entry that is newer than all others."""
-        for block in entry.turn.blocks:
-            if isinstance(block, ToolCallBlock):
-                self._n_calls += 1
-                use = self._open[block.id] = CallUse(entry, index, block)
-                self._uses.append(use)
-            elif isinstance(block, ToolResultBlock) and (asked := self._open.pop(block.call_id, None)):
-                effects = self._effects.get(asked.tool)
-                asked.answer(block, entry.reads, effects, self._known.get(id(asked.call)))
-        if entry.reads and (touches := touches_beside_calls(entry)):
-            self._uses.append(CallUse(entry, index, None, touches=touches))
-        if entry.kind in ("user", "assistant") and (text := join_texts(entry.turn.blocks, "\n")):
-            self._texts = (*self._texts[1 - MENTION_TEXTS :], (self._n_calls, text[-MENTION_CHARS:]))
-
-
 def rank_by_use(
-    calls: RecentCalls, shown: Mapping[str, str], first_kept: int, key_of: Callable[[str], str]
+    history: History,
+    effects: Mapping[str, ToolEffects],
+    *,
+    shown: Mapping[str, str],
+    first_kept: int,
+    key_of: Callable[[str], str],
 ) -> Sequence[FileUse]:
     """Return the files that a conversation used, the most used first.
 
     Args:
-        calls: its newest calls.
+        history: the conversation.
+        effects: the effects of the tools on offer, by name.
         shown: the results that the model will still see, as it sees them, by their calls' ids.
         first_kept: the index of the first entry that it will still see.
         key_of: makes one name of all spellings of a path.
     """
     uses = _Uses(cache(key_of))
-    for use in calls.newest_first():
-        call, entry = use.call, use.entry
-        is_kept = use.index is not None and use.index >= first_kept
-        if call is not None:
-            uses.n_calls += 1
-            body = shown.get(call.id) if is_kept else None
-        elif entry.kind == "file" and entry.origin and not is_kept:
-            continue  # the file was given back; the calls that used it are counted where they stand
-        else:
-            body = join_texts(entry.turn.blocks, "\n") if is_kept else None
-        is_known = use.is_known
-        for touch in use.touches:
-            uses.add(touch, body, is_known=is_known)
-    return uses.rank(calls.words_of_texts())
+    results: dict[str, tuple[ToolResultBlock, Sequence[FileRead]]] = {}
+    said: list[Set[str]] = []
+    for entry, index in history.newest_first():
+        if uses.n_calls >= LOOK_BACK_CALLS:
+            break
+        is_kept = index is not None and index >= first_kept
+        text = join_texts(entry.turn.blocks, "\n")
+        if entry.kind in ("user", "assistant") and text and len(said) < MENTION_TEXTS:
+            said.append(words_of(text[-MENTION_CHARS:]))
+        # Of a file that was given back the calls that used it are counted where they stand.
+        if is_kept or entry.kind != "file" or not entry.origin:
+            for touch in touches_beside_calls(entry):
+                uses.add(touch, text if is_kept else None, is_known=True)
+        for block in reversed(entry.turn.blocks):
+            if isinstance(block, ToolResultBlock):
+                results[block.call_id] = block, entry.reads
+            elif isinstance(block, ToolCallBlock):
+                uses.n_calls += 1
+                if block.id in results:
+                    result, reads = results.pop(block.id)
+                    declared = effects.get(block.name)
+                    is_known = effects_of_call(block.name, block.input, declared).kind == "reads"
+                    body = shown.get(block.id) if is_kept else None
+                    for touch in touches_of_block(block, result, reads, declared):
+                        uses.add(touch, body, is_known=is_known)
+    return uses.rank(said)
 
 
 def words_of_name(path: str) -> Set[str]:
@@ -276,13 +168,12 @@ def words_of(text: str) -> Set[str]:
 
 def touches_of_block(
     call: ToolCallBlock,
-    body: str,
+    result: ToolResultBlock,
     known_reads: Iterable[FileRead],
     declared: ToolEffects | None,
-    *,
-    is_error: bool = False,
 ) -> Iterable[Touch]:
-    """Return the touches of a call, with the lines that its entry is known to show."""
+    """Return the touches of a call, the newest first, with the lines that *known_reads* say it showed."""
+    body, is_error = text_or_json(result.output), bool(result.is_error)
     touches = touches_of_call(call.name, call.input, body, declared, is_error=is_error)
     reads = [read for read in known_reads if read.call_id == call.id]
     if not touches:

@@ -32,7 +32,7 @@ from sidecar.conductor.engine import (
 from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.conductor.window.compaction.chronicling import Keeping
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, FilePiece, choose_lines
-from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.file_use import FileUse, rank_by_use
 from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
@@ -279,5 +279,5 @@ def rank_files(given: EngineInput, cut: int, kept: Iterable[Turn]) -> Sequence[F
         for block in turn.blocks
         if isinstance(block, ToolResultBlock)
     }
-    calls = RecentCalls().follow(given.history, given.tool_effects)
-    return rank_by_use(calls, shown, cut, given.same_file)[:MOST_LOOKED_AT]
+    uses = rank_by_use(given.history, given.tool_effects, shown=shown, first_kept=cut, key_of=given.same_file)
+    return uses[:MOST_LOOKED_AT]
