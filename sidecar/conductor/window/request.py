@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import ContextUsage, EngineView, Gate
 from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
 from sidecar.conductor.record.session_record import SessionRecord
@@ -22,6 +23,22 @@ from sidecar.llmgateway.contract import ModelCard, TextBlock, Usage, UserTurn
 from sidecar.text.clip import cut_middle
 
 _PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
+
+
+class _Weighed(Value):
+    """The conversation as it was weighed last.
+
+    Attributes:
+        of: everything besides the history that the result was made of.
+        given: the conversation as the engines are given it.
+        weights: the weights of its entries.
+        used: the size of a request that shows all of them, without a prompt that is about to enter.
+    """
+
+    of: tuple[object, ...]
+    given: EngineInput
+    weights: Weights
+    used: int
 
 
 class NextRequest:
@@ -52,7 +69,7 @@ class NextRequest:
         self._weights = weights_index()
         record.history.follow(self._weights)
         self.entering: UserTurn | None = None
-        self._input: tuple[tuple[object, ...], EngineInput] | None = None
+        self._weighed: _Weighed | None = None
         self._gate: tuple[CompactionRequest, EngineInput, Gate] | None = None
 
     def make_input(self) -> EngineInput:
@@ -60,28 +77,34 @@ class NextRequest:
 
         It is the same value until something that it is made of changes.
         """
+        return self._weigh().given
+
+    def _weigh(self) -> _Weighed:
+        """Weigh the conversation, unless that was done since something that the result is made of changed."""
         history, overhead, card = self._history.current, self._head.overhead(), self._record.card
-        finds = self._find_tokens()
+        finds, factor = self._find_tokens(), self._factors.of(card)
         participants, effects = self._workbench.participants(), self._workbench.tools.effects()
-        rules, factor = self._head.user_rules.texts, self._factors.of(card)
-        of = (
-            *(overhead, card, finds, participants, effects, rules, factor),
-            *(self.entering, self._history.pending_anchor),
-        )
-        if self._input is not None and self._input[1].history is history and self._input[0] == of:
-            return self._input[1]
-        entering = estimate_turn_tokens(self.entering) if self.entering is not None else 0
-        made = EngineInput(
+        pending = self._history.pending_anchor
+        of = (overhead, card, finds, factor, participants, effects, self.entering, pending)
+        known = self._weighed
+        if known is not None and known.given.history is history and known.of == of:
+            return known
+        weights = self._weights.of(history)
+        if pending is not None:  # the provider's figure for an answer that is not stored yet
+            weights = replace(weights, anchor=pending)
+        used = weights.occupancy(overhead, factor)
+        beside = finds + (estimate_turn_tokens(self.entering) if self.entering is not None else 0)
+        given = EngineInput(
             history=history,
             card=card,
-            overhead_tokens=overhead.total + entering + finds,
-            context_tokens=self._weigh(history).occupancy(overhead, factor) + entering + finds,
+            overhead_tokens=overhead.total + beside,
+            context_tokens=used + beside,
             participants=participants,
             same_file=self._workbench.files.uri_of,
             tool_effects=effects,
         )
-        self._input = (of, made)
-        return made
+        self._weighed = _Weighed(of, given, weights, used)
+        return self._weighed
 
     def gate(self, request: CompactionRequest) -> Gate:
         """Return whether the next request is over the limit of the engine of *request*; judged once."""
@@ -99,15 +122,15 @@ class NextRequest:
 
     def used(self) -> int:
         """Return the tokens of the next request, by the meter that every face shows."""
-        return self._occupancy(self._weigh_shown(self._engines.automatic()))
+        return self._weigh_shown(self._engines.automatic())[1]
 
     def anchor_now(self) -> UsageAnchor | None:
         """Return the size of the next request as an anchor, None while no provider has reported one.
 
         A conversation that is made of this one has its share of it, and so has each part that both have.
         """
-        weights = self._weigh_shown(self._engines.automatic())
-        return None if weights.anchor is None else UsageAnchor(self._occupancy(weights), weights.tokens)
+        weights, used = self._weigh_shown(self._engines.automatic())
+        return None if weights.anchor is None else UsageAnchor(used, weights.tokens)
 
     def size_of(self, turn_tokens: int) -> int:
         """Return the tokens of a request with other turns, which are estimated at *turn_tokens*."""
@@ -158,8 +181,7 @@ class NextRequest:
         """Return the size of the request; *detail* adds its parts, and why it has its limit."""
         record, request = self._record, self._engines.automatic()
         gate, overhead = self.gate(request), self._head.overhead()
-        weights = self._weigh_shown(request)
-        used = self._occupancy(weights)
+        weights, used = self._weigh_shown(request)
         return ContextUsage(
             used=used,
             window=record.window,
@@ -183,24 +205,22 @@ class NextRequest:
         """Learn from one call of the model of *card*; its size becomes part of the answer's entry."""
         used = self._record.spending.last_turn = counts_of(usage)
         reported = used.input + used.cache_read + used.cache_write
-        sent = self._weigh_shown(self._engines.automatic()).tokens
+        sent = self._weigh_shown(self._engines.automatic())[0].tokens
         self._factors.learn(card, estimated=sent + self._head.overhead().total, reported=reported)
         if reported:
             self._history.note_usage(UsageAnchor(reported, sent))
 
-    def _weigh(self, history: History) -> Weights:
-        """Weigh *history* with the provider's newest figure, that of an answer not stored yet included."""
-        weights, pending = self._weights.of(history), self._history.pending_anchor
-        return weights if pending is None else replace(weights, anchor=pending)
+    def _weigh_shown(self, request: CompactionRequest) -> tuple[Weights, int]:
+        """Weigh the entries that the next call shows, and that call.
 
-    def _weigh_shown(self, request: CompactionRequest) -> Weights:
-        """Weigh the entries that the next call shows, with the newest prompt cut where *request* says so."""
-        history = self._history.current
-        weights, short = self._weigh(history), self.too_long_prompt(request)
+        The newest prompt is cut where the gate of *request* asks for it.
+        """
+        weighed, short = self._weigh(), self.too_long_prompt(request)
         if short is None:
-            return weights
-        whole = next(entry for entry in reversed(history) if entry.node_id == short.node_id)
-        return weights.with_shorter(short, whole)
+            return weighed.weights, weighed.used
+        whole = next(entry for entry in reversed(self._history.current) if entry.node_id == short.node_id)
+        weights = weighed.weights.with_shorter(short, whole)
+        return weights, self._occupancy(weights)
 
 
 def fit_prompt(history: History, gate: Gate) -> Entry | None:

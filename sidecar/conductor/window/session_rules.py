@@ -64,7 +64,6 @@ class SessionRules:
     Attributes:
         all: every rule, oldest first, also the rules that were taken back.
         standing: the rules that hold, oldest first.
-        texts: their texts.
     """
 
     def __init__(self, record: SessionRecord) -> None:
@@ -89,7 +88,6 @@ class SessionRules:
         self._block = ""
         self.all: tuple[SessionRule, ...] = ()
         self.standing: tuple[SessionRule, ...] = ()
-        self.texts: tuple[str, ...] = ()
 
     def prepare(self, history: History) -> None:
         """Find the prompts of *history*, to which the conversation is about to move."""
@@ -251,7 +249,6 @@ class SessionRules:
         changes = (*self._earlier, *self._changes)
         self.all = fold_rules(each for each in changes if each.node_id is None or each.node_id in self._path)
         self.standing = tuple(rule for rule in self.all if rule.holds)
-        self.texts = tuple(rule.text for rule in self.standing)
         if self.standing != before:
             self._record.events.emit(RulesChanged(self.standing))
 
