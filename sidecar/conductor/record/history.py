@@ -51,7 +51,8 @@ class HistoryWriter:
     """Moves the history of one session, and stores each move.
 
     Facts about a turn that is not complete yet (the files that a tool read, the size of a call, the author
-    of a steering prompt) are noted here and become part of its entry.
+    of a steering prompt) are noted here and become part of its entry. A compaction by the agent is noted as
+    well, and stored with its branch.
 
     Attributes:
         pending_anchor: the size of a call with an answer that is not part of the history yet, None for none.
@@ -78,6 +79,7 @@ class HistoryWriter:
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
+        self._with_branch: Callable[[], Awaitable[None]] | None = None
         self.renames: list[FileRename] = []
 
     @property
@@ -213,6 +215,10 @@ class HistoryWriter:
         # By identity, with the turn held: two clients may send the same words.
         self._authors[id(turn)] = (turn, author)
 
+    def note_branch(self, store: Callable[[], Awaitable[None]]) -> None:
+        """Let *store* be awaited with the next branch of the agent; both are stored in one piece."""
+        self._with_branch = store
+
     def forget_notes(self) -> None:
         """Drop the notes for turns that never came to be, at the end of a run."""
         self._reads.clear()
@@ -243,10 +249,8 @@ class HistoryWriter:
         """Append the *turns* of the agent."""
         await self.append(*map(self._as_entry, turns))
 
-    async def branch(self, turns: Sequence[Turn], then: Callable[[], Awaitable[None]]) -> None:
+    async def branch(self, turns: Sequence[Turn]) -> None:
         """Take over a branch of the agent's own: it compacted the conversation in the middle of a run.
-
-        *then* is awaited behind it; its records and the branch are stored in one piece.
 
         Its first turn is the summary, with the newest prompt behind it where that was before the cut; the
         prompt becomes an entry of its own again. The other turns are the end of the history, and new ones.
@@ -265,7 +269,9 @@ class HistoryWriter:
             await self.replace(branch)
             if records := self._queue.records_with(turns):
                 await self.append_records(*records)
-            await then()
+            store, self._with_branch = self._with_branch, None
+            if store is not None:
+                await store()
 
     async def replace(self, branch: SessionBranch) -> None:
         """Replace the conversation by that of *branch*; the old one stays stored."""

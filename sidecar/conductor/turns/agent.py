@@ -13,12 +13,11 @@ from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Notice, Retry
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.knowledge import with_knowledge
 from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.workbench import Workbench
-from sidecar.conversation import AppendOnlySeq, History
+from sidecar.conversation import History
 from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -55,31 +54,6 @@ _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=1.2, keep_recent=8)
 """The agent counts by characters, and up to a fifth more than the session's meter, which judges before it."""
 
 
-class AgentJournal:
-    """The history as the journal of the agent; *end_backstop* ends a compaction of the agent's own."""
-
-    def __init__(self, history: HistoryWriter, end_backstop: Callable[[], Awaitable[None]]) -> None:
-        self._history = history
-        self._end_backstop = end_backstop
-
-    @property
-    def turns(self) -> AppendOnlySeq[Turn]:
-        """The turns up to the head."""
-        return self._history.turns
-
-    async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns*."""
-        await self._history.record(turns)
-
-    async def branch(self, turns: Sequence[Turn]) -> None:
-        """Begin a branch of exactly *turns*, with the record of the compaction that made it."""
-        await self._history.branch(turns, self._end_backstop)
-
-    async def load(self) -> Sequence[Turn]:
-        """Return the turns, which the session has loaded."""
-        return self._history.turns
-
-
 class SessionAgent:
     """The agent of one session. It follows the session's history, and keeps its setup during a turn."""
 
@@ -106,7 +80,7 @@ class SessionAgent:
         self._config = self._head.config = self._make_config()
         agent_deps = AgentDeps(
             invoke_model=self._invoke,
-            journal=AgentJournal(self._history, self._compactor.end_backstop),
+            journal=self._history,
             session_id=record.sid,
             new_id=deps.new_id,
             get_card=record.card_of,
@@ -118,7 +92,7 @@ class SessionAgent:
             make_room=self._make_room_between_calls,
             find_stop=self._find_stop,
             on_usage=self._on_usage,
-            on_compaction=self._compactor.begin_backstop,
+            on_compaction=self._compactor.note_backstop,
         )
         self._agent = create_agent(self._config, agent_deps)
         self._agent.subscribe(self._events.on_run_event)
@@ -157,10 +131,8 @@ class SessionAgent:
         await self._servers.ready(stop)
         if stop.cancelled:
             return None
-        self._n_calls = 0
-        self._mentioning.clear()
         self._tools.begin_turn()
-        return await self._agent.submit(())
+        return await self._submit()
 
     async def go_on(self, max_model_calls: int | None) -> RunSnapshot | None:
         """Call the model again in the turn under way; None where the limit of its model calls is reached."""
@@ -179,6 +151,10 @@ class SessionAgent:
         is_smaller = await self._compactor.compact_after_overflow(self._engines.automatic())
         if not is_smaller or stop.cancelled:
             return None
+        return await self._submit()
+
+    async def _submit(self) -> RunSnapshot:
+        """Let the agent answer the newest prompt, with nothing left from an answer before."""
         self._n_calls = 0
         self._mentioning.clear()
         return await self._agent.submit(())

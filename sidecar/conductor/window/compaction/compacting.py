@@ -88,7 +88,6 @@ class Compactor:
         self._is_storing = False
         self._breaker = Breaker()
         self._vain_turn_id: str | None = None
-        self._backstop: Compaction | None = None
 
     def cancel(self, compaction_id: str | None = None) -> bool:
         """Stop the running compaction; False when it is another one, none runs, or it is being stored."""
@@ -226,24 +225,23 @@ class Compactor:
         self._events.emit(undone)
         return undone
 
-    def begin_backstop(self, done: LiveCompaction) -> None:
+    def note_backstop(self, made: LiveCompaction) -> None:
         """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
         begun = self._begin(self._record.new_id(), "runtime", "overflow")
-        self._backstop = complete_backstop(begun, done, self._history.current.node_at(done.cut))
+        noted = complete_backstop(begun, made, self._history.current.node_at(made.cut))
 
-    async def end_backstop(self) -> None:
-        """Publish and store the noted compaction, now that its branch is stored."""
-        if self._backstop is not None:
-            n_entries = len(self._history.current)
+        async def store() -> None:
+            """Store and publish it, now that its branch is stored."""
             done = replace(
-                self._backstop,
+                noted,
                 after_head=self._history.head,
-                post_count=n_entries,
+                post_count=len(self._history.current),
                 post_tokens=self._planner.request.used(),
             )
-            self._backstop = None
             await self.keep(done)
             self._events.emit(done)
+
+        self._history.note_branch(store)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
         self._log.begun.add(compaction_id)
