@@ -100,9 +100,9 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     stage.workspace.put(stage.folder / "a.py", "x = 1\n")
     await stage.ask(session, "hello")
     await stage.ask(session, "read it")
-    assert len(session.workbench.files.in_context()) == 1
+    assert len(await session.workbench.files.list_in_context()) == 1
     await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
-    assert session.workbench.files.in_context() == ()
+    assert await session.workbench.files.list_in_context() == ()
 
 
 async def test_a_rewind_names_the_files_that_commands_changed(make_stage: Any) -> None:
@@ -229,7 +229,7 @@ async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
     ids = tuple(session.record.history.current.node_ids)
     moved = await session.drop([ids[2]], expect_head=None)
     assert (moved.removed, roles(session)) == (ids[1:3], ["user", "assistant"])
-    assert session.workbench.files.in_context() == ()
+    assert await session.workbench.files.list_in_context() == ()
 
 
 async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session, str]:
@@ -254,14 +254,14 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     assert isinstance(last, UserTurn)
     assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\nnew = 2"),)
     assert emitted(session, Rehydrated) == [Rehydrated((file,), ())]
-    (seen,) = session.workbench.files.in_context()
+    (seen,) = await session.workbench.files.list_in_context()
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
 
 
 async def test_a_change_that_nobody_has_told_of_yet_counts(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.files[stage.folder / "a.py"] = "new = 2\n"
-    assert [file.stale for file in session.workbench.files.in_context()] == [False]
+    assert [file.stale for file in await session.workbench.files.list_in_context()] == [False]
     (file,) = (await session.rehydrate(None, None)).files
     assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", file.tokens)
 

@@ -127,7 +127,7 @@ async def test_files_read_in_an_old_session_are_known_where_the_conversation_sho
     file = write_old_file(tmp_path / "store", stage.folder, turns, [reads, gone])
     before = file.read_bytes()
     session = await load(stage)
-    (known,) = session.workbench.files.in_context()
+    (known,) = await session.workbench.files.list_in_context()
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
     assert known.read_at_node == session.record.history.current[2].node_id
     assert known.tokens > 0
@@ -152,7 +152,7 @@ async def test_a_fork_of_an_old_session_that_is_not_in_memory_knows_its_files(
     reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1")]}
     write_old_file(tmp_path / "store", stage.folder, turns, [reads])
     fork = await stage.hub.fork(ForkOf(SID))
-    (known,) = fork.workbench.files.in_context()
+    (known,) = await fork.workbench.files.list_in_context()
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
 
 

@@ -28,11 +28,11 @@ def told(session: Session) -> list[FileStale | FileFresh]:
 
 async def test_a_read_file_says_how_many_prompts_ago_that_was(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage)
-    (file,) = session.workbench.files.in_context()
+    (file,) = await session.workbench.files.list_in_context()
     assert (file.turns_ago, file.tokens > 0) == (0, True)
     for n in (1, 2):
         await stage.ask(session, "go on")
-        (later,) = session.workbench.files.in_context()
+        (later,) = await session.workbench.files.list_in_context()
         assert later == ContextFile(
             uri, text_hash("one"), "disk", file.read_at_node, file.tokens, False, True, None, n
         )
@@ -62,7 +62,7 @@ async def test_a_stale_file_that_is_forgotten_is_nothing_to_tell_of_any_more(mak
     stage, session, uri = await a_session_that_read(make_stage)
     stage.workspace.put(stage.folder / "a.py", "two")
     await session.rewind(None, expect_head=None)
-    assert session.workbench.files.in_context() == ()
+    assert await session.workbench.files.list_in_context() == ()
     assert told(session)[1:] == [FileFresh(uri)]
 
 
@@ -75,9 +75,9 @@ async def test_a_turn_stores_what_it_has_read_and_not_what_was_read_before(make_
     session = await stage.session()
     for prompt in ("one", "two", "three", "four"):
         await stage.ask(session, prompt)
-    files = session.workbench.files.in_context()
+    files = await session.workbench.files.list_in_context()
     await stage.hub.close(session.sid)
     entries = (await stage.shelf.graph(session.sid)).entries.values()
     assert [len(entry.reads) for entry in entries if entry.kind == "tool"] == [1, 1, 1]
     again = (await stage.hub.load(session.sid)).session
-    assert again.workbench.files.in_context() == files
+    assert await again.workbench.files.list_in_context() == files

@@ -55,8 +55,8 @@ async def test_a_fork_continues_from_the_head_and_does_not_change_the_original(m
     assert (forked.info.parent, forked.info.title, forked.info.cwd) == (session.sid, "Parser", before.cwd)
     assert (forked.window.request.usage().session_total, forked.record.log.seq) == (TokenCounts(0, 0), 0)
     assert forked.turns.options.all()[3].current_value == "ask"
-    assert [file.uri for file in forked.workbench.files.in_context()] == [
-        file.uri for file in session.workbench.files.in_context()
+    assert [file.uri for file in await forked.workbench.files.list_in_context()] == [
+        file.uri for file in await session.workbench.files.list_in_context()
     ]
     assert session.snapshot() == before
     await stage.ask(forked, "three")
@@ -83,7 +83,7 @@ async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_st
         str(other),
     )
     assert forked.info.roots == (str(stage.folder),)
-    assert forked.workbench.files.in_context() == (), "what its turns never read it has not read"
+    assert await forked.workbench.files.list_in_context() == (), "what its turns never read it has not read"
 
 
 async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) -> None:
@@ -92,7 +92,7 @@ async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) ->
     await stage.hub.close(session.sid)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert list(forked.record.history.turns) == turns
-    assert len(forked.workbench.files.in_context()) == 1
+    assert len(await forked.workbench.files.list_in_context()) == 1
 
 
 async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:
@@ -318,13 +318,13 @@ async def test_a_session_that_is_not_loaded_follows_a_rename_when_it_is(make_sta
     await stage.hub.close(session.sid)
     await stage.workspace.report_renames([(old, new)])
     loaded = (await stage.hub.load(session.sid)).session
-    assert [file.uri for file in loaded.workbench.files.in_context()] == [path_to_uri(new)]
+    assert [file.uri for file in await loaded.workbench.files.list_in_context()] == [path_to_uri(new)]
     await stage.ask(loaded, "read the new one")
     files = {path_to_uri(old), path_to_uri(new)}
-    assert {file.uri for file in loaded.workbench.files.in_context()} == files
+    assert {file.uri for file in await loaded.workbench.files.list_in_context()} == files
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert {file.uri for file in loaded.workbench.files.in_context()} == files
+    assert {file.uri for file in await loaded.workbench.files.list_in_context()} == files
 
 
 async def test_a_session_whose_folder_is_gone_knows_its_files_in_the_folder_that_it_is_loaded_in(
@@ -336,5 +336,7 @@ async def test_a_session_whose_folder_is_gone_knows_its_files_in_the_folder_that
     for cwd in (moved, None):
         loaded = (await stage.hub.load(session.sid, cwd and str(cwd))).session
         assert loaded.info.cwd == str(moved)
-        assert [file.uri for file in loaded.workbench.files.in_context()] == [path_to_uri(moved / "a.py")]
+        assert [file.uri for file in await loaded.workbench.files.list_in_context()] == [
+            path_to_uri(moved / "a.py")
+        ]
         await stage.hub.close(session.sid)

@@ -187,7 +187,7 @@ async def test_a_mentioned_file_comes_unsaved_buffer_first_and_counts_as_read(ta
     assert file.startswith(f"{FILE_HEADER} src/a.py\n")
     assert ("unsaved = 1" if talk.client.face == "lsp" else "on_disk = 1") in file
     assert talk.session.workbench.files.get(path) is not None
-    assert [file.uri for file in talk.session.workbench.files.in_context()] == [path.as_uri()]
+    assert [file.uri for file in await talk.session.workbench.files.list_in_context()] == [path.as_uri()]
 
 
 async def test_lines_quotes_and_punctuation_are_understood(talk: Talk) -> None:

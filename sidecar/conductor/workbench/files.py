@@ -192,15 +192,13 @@ class SessionFiles:
         return tuple((shown_path(Path(read.path), self._cwd), read) for read in chosen)
 
     async def list_in_context(self) -> tuple[ContextFile, ...]:
-        """Return :meth:`in_context`, made in a thread, after files that are just being compared have been."""
+        """Return every file that the model has seen, the least recently shown first.
+
+        Files that are just being compared with their newest content are waited for.
+        """
         await self._workspace.wait_for_checks(self._tracker.paths)
         seen = self._index.of(self._history.current)
         return await asyncio.to_thread(self._describe, tuple(seen.files.values()), seen.n_prompts)
-
-    def in_context(self) -> tuple[ContextFile, ...]:
-        """Return every file that the model has seen, the least recently shown first."""
-        seen = self._index.of(self._history.current)
-        return self._describe(tuple(seen.files.values()), seen.n_prompts)
 
     def _describe(self, files: Sequence[SeenFile], n_prompts: int) -> tuple[ContextFile, ...]:
         return tuple(

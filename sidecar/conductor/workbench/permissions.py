@@ -21,7 +21,6 @@ from sidecar.capabilities.contract import Diff, PermissionDecision, PermissionQu
 from sidecar.capabilities.hunks import find_hunks
 from sidecar.capabilities.toolbox import SessionToolBox, access_of_call
 from sidecar.conductor.clients import ClientPort
-from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (
     HunkAnswer,
     PermissionAnswer,
@@ -239,15 +238,6 @@ class PermissionRules:
             is_denied = rule in [each.text for each in self._policy.rules.deny]
             return await self.change("deny" if is_denied else "allow", rule, remove=True)
         return await self.change("deny" if word == "deny" else "allow", rule)
-
-
-def changes_permissions(command: SlashCommand) -> bool:
-    """Return whether *command* chooses the mode or changes a rule, instead of showing or testing them.
-
-    >>> [changes_permissions(SlashCommand("permissions", rest)) for rest in ("", "test git push", "allowAll")]
-    [False, False, True]
-    """
-    return command.name == "permissions" and command.rest.partition(" ")[0] not in ("", "rules", "test")
 
 
 def describe_rule(

@@ -202,7 +202,7 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
         (uri, "buffer"),
     }
     assert [missing.split(": ")[1] for missing in told[0].missing] == ["deleted"]
-    files = {file.uri: file for file in session.workbench.files.in_context()}
+    files = {file.uri: file for file in await session.workbench.files.list_in_context()}
     assert not files[uri].stale
     assert files[uri].in_window
     assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
@@ -466,13 +466,13 @@ async def test_a_restored_file_weighs_tokens_and_names_its_entry_and_so_does_the
     session = await stage.session()
     await stage.ask(session, "read it")
     await stage.ask(session, "go on")
-    (read,) = session.workbench.files.in_context()
+    (read,) = await session.workbench.files.list_in_context()
     assert (await compact(session)).rehydrated
-    (restored,) = session.workbench.files.in_context()
+    (restored,) = await session.workbench.files.list_in_context()
     node = {entry.node_id: entry for entry in session.record.history.current}[restored.read_at_node or ""]
     assert (node.kind, restored.in_window, restored.tokens > 0) == ("file", True, True)
     await session.undo(None, force=False, expect_head=None)
-    assert session.workbench.files.in_context() == (read,)
+    assert await session.workbench.files.list_in_context() == (read,)
 
 
 async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_named_in_the_snapshot(

@@ -126,7 +126,7 @@ async def test_a_preview_shows_files_as_they_are_now(make_stage: Any) -> None:
     stage.workspace.put(stage.folder / "a.py", "two = 2\n" * 200)
     stage.workspace.put(stage.folder / "b.py", None)
     plan = await session.preview(CompactionRequest())
-    stale = {file.uri: file.stale for file in session.workbench.files.in_context()}
+    stale = {file.uri: file.stale for file in await session.workbench.files.list_in_context()}
     changed = (stage.folder / "a.py").as_uri()
     assert {file.uri: file.stale for file in plan.rehydrate} == {
         uri: is_stale for uri, is_stale in stale.items() if not uri.endswith("b.py")

@@ -198,7 +198,7 @@ async def test_rules_of_a_folder_come_with_the_first_read_below_it(make_stage: A
     assert "files below sub" in results(stage)
     assert len(set(systems(stage))) == 1, "the requests before must stay a prefix of this one"
     assert "rule of sub" not in systems(stage)[-1]
-    known = {file.uri.rpartition("/")[2]: file for file in session.workbench.files.in_context()}
+    known = {file.uri.rpartition("/")[2]: file for file in await session.workbench.files.list_in_context()}
     assert set(known) == {"x.py", "AGENTS.md", "more.md"}
     finished = [event.data for event in session.record.log.after(0) if event.kind == "toolFinished"]
     assert "rule of sub" not in str(finished)
