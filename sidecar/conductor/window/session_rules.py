@@ -13,8 +13,7 @@ The model is sent every rule that holds, word for word, in one of these places:
 * a block at the head of the summary: the rules that nothing else in view shows. It is made once for each
   summary, so that only a compaction changes the beginning of a request.
 
-Cost: a prompt is noted when it is recorded. A move of the head is prepared in a thread, and the prompts
-behind a summary are remembered with it.
+Cost: a prompt is noted when it is recorded, and a move of the head is prepared in a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from itertools import chain
 from typing import Any, Final, Literal, TypeVar
 
 from sidecar._internal.errors import InvalidInput
@@ -71,14 +69,8 @@ class SessionRules:
         self._record = record
         self._history = record.history
         self._seen: History | None = None
-        self._behind: dict[str, tuple[str, ...]] = {}
         self._path: Mapping[str, None] = {}
-
-        def add(path: dict[str, None], entry: Entry, _: bool) -> dict[str, None]:
-            path.update(dict.fromkeys(self._find_prompts(entry)))
-            return path
-
-        self._prompts = Index(dict[str, None], add)
+        self._prompts = Index(dict[str, None], self._add_prompt, reaches_folded=True)
         record.history.follow(self)
         record.history.watch(lambda appended: self.follow())
         self._changes: tuple[RuleChange, ...] = ()
@@ -226,17 +218,10 @@ class SessionRules:
             system = "\n\n".join(filter(None, (system, self._block)))
         return replace(conversation, turns=tuple(turns), system=system)
 
-    def _find_prompts(self, entry: Entry) -> tuple[str, ...]:
-        """Return the prompt that *entry* shows, or the prompts that it stands for."""
-        if entry.kind == "summary":
-            if entry.node_id not in self._behind:
-                stored = self._history.graph.entries
-                folded = (self._find_prompts(stored[each]) for each in entry.origin if each in stored)
-                self._behind[entry.node_id] = tuple(dict.fromkeys(chain.from_iterable(folded)))
-            return self._behind[entry.node_id]
-        if entry.kind != "user":
-            return ()
-        return (self._first_node(entry) if entry.origin else entry.node_id,)
+    def _add_prompt(self, path: dict[str, None], entry: Entry, in_view: bool) -> dict[str, None]:
+        if entry.kind == "user":
+            path[self._first_node(entry)] = None
+        return path
 
     def _first_node(self, entry: Entry) -> str:
         """Return the node at which the prompt *entry* was first stored."""
