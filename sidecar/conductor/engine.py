@@ -203,11 +203,15 @@ FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFi
 
 
 class EngineDeps(Value):
-    """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
+    """The means of an engine while it compacts.
+
+    *invoke* None means no model: a local summary. The model may take *deadline_s* altogether, None for as
+    long as it likes.
+    """
 
     invoke: ModelInvoker | None
     cancel: CancelToken
-    deadline_s: float
+    deadline_s: float | None
 
 
 class SummaryFailedError(Exception):

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final, Protocol, assert_never
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
+from sidecar.conductor.engine import EngineDeps
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -390,12 +391,7 @@ async def condense_transcript(
 
 
 async def compact_messages(
-    messages: Sequence[Message],
-    request: BudgetRequest,
-    *,
-    invoke: ModelInvoker | None = None,
-    deadline_s: float | None = None,
-    cancel: CancelToken | None = None,
+    messages: Sequence[Message], request: BudgetRequest, *, invoke: ModelInvoker | None = None
 ) -> BudgetResult:
     """Condense *messages* and return the result.
 
@@ -404,63 +400,38 @@ async def compact_messages(
     Args:
         messages: the conversation.
         request: everything the compaction depends on besides.
-        invoke: the model that writes the digest; None for the local one.
-        deadline_s: how long the model may take altogether, None for as long as it likes.
-        cancel: ends the compaction and leaves the transcript as it was.
+        invoke: the model that writes the digest, for as long as it likes; None for the local one.
     """
-    plan = plan_compaction(messages, request)
-    return await carry_out(
-        messages,
-        plan,
-        request,
-        invoke=invoke,
-        deadline_s=deadline_s,
-        cancel=cancel,
-    )
+    deps = EngineDeps(invoke, CancelToken(), deadline_s=None)
+    return await carry_out(messages, plan_compaction(messages, request), request, deps)
 
 
 async def carry_out(
-    messages: Sequence[Message],
-    plan: BudgetPlan,
-    request: BudgetRequest,
-    *,
-    invoke: ModelInvoker | None = None,
-    deadline_s: float | None = None,
-    cancel: CancelToken | None = None,
+    messages: Sequence[Message], plan: BudgetPlan, request: BudgetRequest, deps: EngineDeps
 ) -> BudgetResult:
-    """Carry out *plan*, which was made of *messages* and *request*; else as :func:`compact_messages`."""
+    """Carry out *plan*, which was made of *messages* and *request*; a cancelled one changes nothing."""
     if plan.noop is not None:
         return keep_unchanged(messages, plan, plan.noop)
     if plan.cut == 0:
         return apply_without_digest(plan)
-    digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
-    if cancel is not None and cancel.cancelled:
+    digest = await _ask_for_digest(plan, request, deps)
+    if deps.cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
     return await asyncio.to_thread(apply_plan, messages, plan, digest)
 
 
 async def prepare_digest(
-    messages: Sequence[Message],
-    request: BudgetRequest,
-    *,
-    invoke: ModelInvoker,
-    deadline_s: float | None = None,
-    cancel: CancelToken | None = None,
+    messages: Sequence[Message], request: BudgetRequest, deps: EngineDeps
 ) -> PreparedDigest | None:
     """Return a model's digest of the messages that condensing would fold now; None where none can be had.
 
-    Args:
-        messages: the conversation, under its limit or over it.
-        request: everything the compaction depends on besides.
-        invoke: the model that writes the digest.
-        deadline_s: how long the model may take altogether, None for as long as it likes.
-        cancel: ends the work.
+    The conversation of *messages* may be under its limit or over it.
     """
     request = replace(request, ahead=True)
     plan = plan_compaction(messages, request)
     if plan.noop is not None or plan.cut == 0:
         return None
-    digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
+    digest = await _ask_for_digest(plan, request, deps)
     return None if digest.failure is not None else PreparedDigest(digest.text, plan.cut)
 
 
@@ -484,32 +455,20 @@ def restore_under_count_guard(
     return restored
 
 
-async def _ask_for_digest(
-    plan: BudgetPlan,
-    request: BudgetRequest,
-    invoke: ModelInvoker | None,
-    deadline_s: float | None,
-    cancel: CancelToken | None,
-) -> ModelDigest:
-    if invoke is None:
+async def _ask_for_digest(plan: BudgetPlan, request: BudgetRequest, deps: EngineDeps) -> ModelDigest:
+    """Return the model's digest, or why there is none: no model, a failure, the deadline, a cancellation.
+
+    The token of the call is cancelled in any case, so that a model which polls it instead of yielding ends.
+    """
+    if deps.invoke is None:
         return ModelDigest(failure="noModel")
-    token = cancel.child() if cancel is not None else CancelToken()
-    deps = SummarizeDeps(invoke, cancel=token)
+    token = deps.cancel.child()
 
     async def show(plan: BudgetPlan, request: BudgetRequest) -> DigestMaterial:
         return await asyncio.to_thread(digest_material, plan, request)
 
-    return await _within(lambda: request_plan_digest(plan, request, deps, show), token, deadline_s)
-
-
-async def _within(
-    answer: Callable[[], Awaitable[ModelDigest]], token: CancelToken, deadline_s: float | None
-) -> ModelDigest:
-    """Return *answer*, or the reason why it was not waited for: the deadline, or a cancelled *token*.
-
-    The token is cancelled either way, so that a model call which polls it instead of yielding ends too.
-    """
-    task = asyncio.ensure_future(answer())
+    answer = request_plan_digest(plan, request, SummarizeDeps(deps.invoke, cancel=token), show)
+    task = asyncio.ensure_future(answer)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -517,7 +476,7 @@ async def _within(
 
     unsubscribe = token.add_callback(stop)
     try:
-        async with asyncio.timeout(deadline_s):
+        async with asyncio.timeout(deps.deadline_s):
             return await task
     except TimeoutError:
         return ModelDigest(failure="deadline")

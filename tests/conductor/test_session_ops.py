@@ -10,11 +10,12 @@ import pytest
 
 from model_cards import card
 from sidecar._internal.cancel import Callback, CancelToken
+from sidecar.conductor.engine import EngineDeps
 from sidecar.conductor.session_ops import (
     CondenseOpts,
     IdentityCondense,
     WindowBudgetCondense,
-    compact_messages,
+    carry_out,
     condense_transcript,
     restore_under_count_guard,
 )
@@ -48,6 +49,7 @@ from sidecar.window_budget import (
     ToolResultMessage,
     UserMessage,
     estimate_tokens,
+    plan_compaction,
 )
 
 DIGEST = "# Objective\nport the importer\n# Guardrails\nnone\n# Plan\ntest it"
@@ -110,7 +112,8 @@ async def condense(
 ) -> BudgetResult:
     asked.setdefault("summarizer_card", card(200_000, 1000))
     request = BudgetRequest(card=card(window, 1000) if window else None, **asked)
-    return await compact_messages(messages, request, invoke=model, deadline_s=deadline_s, cancel=cancel)
+    deps = EngineDeps(model, cancel or CancelToken(), deadline_s)
+    return await carry_out(messages, plan_compaction(messages, request), request, deps)
 
 
 def asked(model: ScriptedModel, call: int = 0) -> str:

@@ -130,14 +130,7 @@ class WindowBudgetEngine(SessionEngine):
         if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
             budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
-        done = await carry_out(
-            messages,
-            plan.details,
-            budget_request,
-            invoke=deps.invoke,
-            deadline_s=deps.deadline_s,
-            cancel=deps.cancel,
-        )
+        done = await carry_out(messages, plan.details, budget_request, deps)
         deps.cancel.raise_if_cancelled()
         if done.noop is not None:
             return NoOp(_REASONS[done.noop])
@@ -150,13 +143,7 @@ class WindowBudgetEngine(SessionEngine):
         if deps.invoke is None:
             return None
         messages = self._index.of(given.history)
-        made = await prepare_digest(
-            messages,
-            _budget_request(given, request),
-            invoke=deps.invoke,
-            deadline_s=deps.deadline_s,
-            cancel=deps.cancel,
-        )
+        made = await prepare_digest(messages, _budget_request(given, request), deps)
         if made is None:
             return None
         node = given.history.node_at(find_turn(given.history.turns, made.n_messages, len(messages)))
