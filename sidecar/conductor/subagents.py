@@ -189,8 +189,5 @@ class _Watched:
                 self._context.progress(f"{event.data.title}\n")
             elif isinstance(event.data, ContextUsage):
                 self.usage = event.data
-        problem = None
-        if self.n_calls > self._task.max_calls:
-            problem = f"it made its {self._task.max_calls} calls of tools"
-        if problem is not None and not self.is_over_bound.done():
-            self.is_over_bound.set_result(problem)
+        if self.n_calls > self._task.max_calls and not self.is_over_bound.done():
+            self.is_over_bound.set_result(f"it made its {self._task.max_calls} calls of tools")

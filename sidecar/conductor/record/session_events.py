@@ -38,7 +38,6 @@ from sidecar.runtime.contract import (
     ToolFinishedEvent,
 )
 from sidecar.runtime.store import IntegrityReport
-from sidecar.workspace.contract import FileAccessError
 
 COLLECT_S = 0.033
 COLLECT_CHARS = 4096
@@ -61,12 +60,13 @@ class SessionEvents:
 
     Attributes:
         turn_id: the turn of the events that are emitted now, None between turns.
+        phase: the phase that was emitted last.
     """
 
     def __init__(self, log: EventLog, later: Callable[[float, Callable[[], None]], Timer]) -> None:
         self._log = log
         self._later = later
-        self._phase = "idle"
+        self.phase = "idle"
         self.turn_id: str | None = None
         self._message_index = 0
         self._message_open = False
@@ -77,11 +77,6 @@ class SessionEvents:
         self._pending_chars = 0
         self._pending_kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
         self._timer: Timer | None = None
-
-    @property
-    def phase(self) -> str:
-        """The phase that was emitted last."""
-        return self._phase
 
     def begin_turn(self, turn_id: str) -> None:
         """Let all events from now on belong to *turn_id*."""
@@ -123,8 +118,8 @@ class SessionEvents:
 
     def set_phase(self, phase: str) -> None:
         """Emit *phase* unless it is the phase already."""
-        if phase != self._phase:
-            self._phase = phase
+        if phase != self.phase:
+            self.phase = phase
             self.emit(Phase(phase))
 
     def on_run_event(self, event: RunEvent) -> None:
@@ -232,10 +227,6 @@ class OneTimeNotices:
         if not report.ok:
             text = "; ".join((*report.repaired, *report.missing))
             self.pending.append(Notice("warning", "The stored conversation was repaired", text))
-
-    def add_refused_file(self, name: str, problem: FileAccessError) -> None:
-        """Add a notice that the rule file *name* is not used, once for each reason."""
-        self.add_unused(f"{name} is not used: {problem.message}")
 
     def add_unused(self, text: str) -> None:
         """Add the notice *text* about rules, once."""

@@ -288,11 +288,10 @@ class SessionAgent:
 
     def _make_request(self, turns: Sequence[Turn], conversation: Conversation) -> Conversation:
         """Return *conversation* with *turns*, the head of now, and a newest prompt that fits the window."""
-        short = self._request.too_long_prompt(self._engines.automatic(self._turn_engine))
-        if short is not None:
-            whole = next(each for each in reversed(self._history.current) if each.node_id == short.node_id)
-            self._record.notices.on_cut_prompt(whole)
-            turns = [short.turn if turn is whole.turn else turn for turn in turns]
+        cut = self._request.too_long_prompt(self._engines.automatic(self._turn_engine))
+        if cut is not None:
+            self._record.notices.on_cut_prompt(cut.whole)
+            turns = [cut.short.turn if turn is cut.whole.turn else turn for turn in turns]
         return self._head.complete(replace(conversation, turns=tuple(turns)))
 
     def _on_usage(self, usage: Usage) -> None:

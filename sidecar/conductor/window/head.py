@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sidecar.conductor.contract import RuleFileUsage, describe_pins
+from sidecar.conductor.contract import describe_pins
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.session_rules import SessionRules
@@ -112,14 +112,14 @@ class RequestHead:
             record.history.current if files.below else None,
         )
         if self._brief is None or self._brief[0] != of:
-            rules = files.text() if files.above or files.below else ""
-            pins = describe_pins(record.pins()) if record.info.pins else ""
-            self._brief = (
-                of,
-                write_brief(
-                    self._surroundings, rules, pins, skills=self._extensions.skills, client=record.info.brief
-                ),
+            brief = write_brief(
+                self._surroundings,
+                files.text(),
+                describe_pins(record.pins()),
+                skills=self._extensions.skills,
+                client=record.info.brief,
             )
+            self._brief = (of, brief)
         return self._brief[1]
 
     def complete(self, conversation: Conversation) -> Conversation:
@@ -141,10 +141,6 @@ class RequestHead:
         """Look no longer."""
         if self._looking is not None:
             self._looking.cancel()
-
-    def rules(self) -> tuple[RuleFileUsage, ...]:
-        """Return the rule files with their sizes."""
-        return self._rules.usage()
 
     def overhead(self) -> Overhead:
         """Weigh the head; it is weighed again only when the system prompt or the tools change."""

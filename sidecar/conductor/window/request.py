@@ -25,6 +25,13 @@ from sidecar.text.clip import cut_middle
 _PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 
 
+class CutPrompt(Value):
+    """A prompt that the window does not hold: *whole* as it is stored, and *short* as it is sent."""
+
+    whole: Entry
+    short: Entry
+
+
 class _Weighed(Value):
     """The conversation as it was weighed last.
 
@@ -113,7 +120,7 @@ class NextRequest:
             self._gate = (request, given, self._engines.get(request.engine).gate(given, request))
         return self._gate[2]
 
-    def too_long_prompt(self, request: CompactionRequest) -> Entry | None:
+    def too_long_prompt(self, request: CompactionRequest) -> CutPrompt | None:
         """Return the newest prompt cut to fit the window, None where it does, or where nothing compacts."""
         gate = self.gate(request)
         if not (self._engines.get(request.engine).compacts and 0 < gate.window < gate.tokens):
@@ -194,7 +201,7 @@ class NextRequest:
             last_turn=record.spending.last_turn,
             session_total=record.spending.total,
             cost=record.spending.cost,
-            rules=self._head.rules() if detail else None,
+            rules=self._workbench.rule_files.usage() if detail else None,
             limit_by=request.limit_by,
             factor=self._factors.of(record.card) if detail else None,
             limit_why=self._engines.describe_limit(request) if detail else None,
@@ -215,15 +222,14 @@ class NextRequest:
 
         The newest prompt is cut where the gate of *request* asks for it.
         """
-        weighed, short = self._weigh(), self.too_long_prompt(request)
-        if short is None:
+        weighed, cut = self._weigh(), self.too_long_prompt(request)
+        if cut is None:
             return weighed.weights, weighed.used
-        whole = next(entry for entry in reversed(self._history.current) if entry.node_id == short.node_id)
-        weights = weighed.weights.with_shorter(short, whole)
+        weights = weighed.weights.with_shorter(cut.short, cut.whole)
         return weights, self._occupancy(weights)
 
 
-def fit_prompt(history: History, gate: Gate) -> Entry | None:
+def fit_prompt(history: History, gate: Gate) -> CutPrompt | None:
     """Return the newest prompt of *history* cut by the tokens beyond the window of *gate*, None for none.
 
     Of its texts the beginning and the end stay, at least a quarter of the limit. The stored prompt stays
@@ -242,4 +248,4 @@ def fit_prompt(history: History, gate: Gate) -> Entry | None:
         else block
         for block in prompt.turn.blocks
     )
-    return replace(prompt, turn=UserTurn(blocks))
+    return CutPrompt(prompt, replace(prompt, turn=UserTurn(blocks)))

@@ -216,18 +216,10 @@ class RuleFiles:
                     f"{text}; the model is shown {len(rule_file.shown):,} of them"
                 )
 
-    def text(self, shown: Callable[[RuleFile], bool] | None = None) -> str:
-        """Return the rules for the system prompt.
-
-        Args:
-            shown: whether the conversation shows a folder's own rules; by default as its entries say.
-        """
-
-        is_shown = shown or self._is_in_view
-        return "\n\n".join(
-            rule_file.render()
-            for rule_file in (*self.above, *(each for each in self.below if not is_shown(each)))
-        )
+    def text(self) -> str:
+        """Return the rules for the system prompt, without rules of folders that the conversation shows."""
+        below = (each for each in self.below if not self._is_in_view(each))
+        return "\n\n".join(each.render() for each in (*self.above, *below))
 
     def usage(self) -> tuple[RuleFileUsage, ...]:
         """Return the files with their sizes, in the order in which they count."""
@@ -323,7 +315,7 @@ class _Reading:
             )
         except FileAccessError as problem:
             if problem.problem != "isDirectory":
-                self._notices.add_refused_file(name, problem)
+                self._notices.add_unused(f"{name} is not used: {problem.message}")
             return
         if view.path in importers:
             self._notices.add_unused(

@@ -88,7 +88,7 @@ class Summarizer:
         """The card that its prompts must fit, None for unknown and where there is no model."""
         return self._models.summarizer(self._record.info.model)[1]
 
-    def invoker(self, on_text: Callable[[str], object] = lambda _: None) -> ModelInvoker | None:
+    def invoker(self, on_text: Callable[[str], object]) -> ModelInvoker | None:
         """Return the model, with a notice of each retry, fallback and failure; None where there is none.
 
         *on_text* is called with each further passage that it writes, in an answer that is no summary too, but
@@ -160,7 +160,8 @@ class Summarizer:
         invoke = self.invoker(on_text) if self.writes_note(engine, instructions) else None
         if invoke is None:
             return None
-        return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing)
+        rules = self._head.user_rules.standing
+        return CheckedModel(invoke, engine.marks.headings, newest_words(history), rules)
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
@@ -209,17 +210,6 @@ class CheckedModel(Struct):
     dropped: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     statements: list[RuleStatement] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
-        invoke: ModelInvoker,
-        engine: SessionEngine,
-        history: History,
-        rules: Sequence[SessionRule],
-    ) -> CheckedModel:
-        """Return the checked model of a compaction of *history* by *engine*."""
-        return cls(invoke, engine.marks.headings, newest_words(history), rules)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the checked answer of the model, whole: its text comes as one piece."""

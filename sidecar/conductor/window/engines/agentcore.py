@@ -279,10 +279,10 @@ def _as_messages(entries: Iterable[Entry]) -> list[AgentMessage]:
 
 
 def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
-    window = given.card.context_window if given.card is not None else 0
-    if window <= 0:
+    if given.window <= 0:
         return None
-    return fit_budget(window, _reserve(window, request), int(request.policy.get("keepRecent", 0)))
+    reserve = _reserve(given.window, request)
+    return fit_budget(given.window, reserve, int(request.policy.get("keepRecent", 0)))
 
 
 def _reserve(window: int, request: CompactionRequest) -> int:
@@ -300,11 +300,10 @@ def _config(
     infos: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
     """Return the settings of one compaction; the files of all tools count, declared or not."""
-    window = given.card.context_window if given.card is not None else 0
     return CompactionConfig(
         model,
-        window,
-        _reserve(window, request),
+        given.window,
+        _reserve(given.window, request),
         int(request.policy.get("keepRecent", 0)),
         None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,

@@ -68,11 +68,10 @@ class RuntimeEngine(SessionEngine):
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the next request has reached its share of the window."""
-        window = given.card.context_window if given.card else 0
-        limit = int(window * _policy(request).trigger_ratio)
+        limit = int(given.window * _policy(request).trigger_ratio)
         own = self._tokens(given.history) + given.overhead_tokens
         tokens = given.context_tokens or own
-        return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
+        return Gate(tokens, limit, given.window, over=given.window > 0 and tokens >= limit)
 
     def weigh(self, entries: Sequence[Entry]) -> int:
         """Return the tokens of *entries*."""
