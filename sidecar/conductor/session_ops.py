@@ -123,26 +123,19 @@ def entries_to_messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
     return tuple(_messages([(entry.turn, entry.kind) for entry in entries], {}, follows_tools=False))
 
 
-def extend_transcript(
-    transcript: Transcript, turns: Iterable[Turn], kinds: Iterable[EntryKind] | None = None
-) -> Transcript:
-    """Return *transcript* with *turns* behind it; costs only the new turns.
+def extend_transcript(transcript: Transcript, entry: Entry, in_view: bool = True) -> Transcript:
+    """Return *transcript* with *entry* behind it, its results named after the calls in *transcript*.
 
-    Args:
-        transcript: the messages so far; results are named after the calls among them.
-        turns: the turns to add.
-        kinds: the kind of each turn, None where it is not known.
+    It is the step of an index, and costs only the new entry.
     """
-    turns, names = tuple(turns), dict[str, str]()
-    known: Sequence[EntryKind | None] = (None,) * len(turns) if kinds is None else tuple(kinds)
-    for turn in turns:
-        for block in turn.blocks:
-            if isinstance(block, ToolResultBlock) and (call := transcript.find_call(block.call_id)):
-                names[block.call_id] = call.name
+    names = dict[str, str]()
+    for block in entry.turn.blocks:
+        if isinstance(block, ToolResultBlock) and (call := transcript.find_call(block.call_id)):
+            names[block.call_id] = call.name
     last = transcript[-1] if transcript else None
     is_tool_turn = isinstance(last, CustomMessage) and last.custom_type == TOOL_TURN
     follows_tools = is_tool_turn or isinstance(last, ToolResultMessage)
-    return transcript.extend(_messages(zip(turns, known, strict=True), names, follows_tools=follows_tools))
+    return transcript.extend(_messages([(entry.turn, entry.kind)], names, follows_tools=follows_tools))
 
 
 def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:

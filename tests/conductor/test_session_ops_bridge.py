@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from histories import entry_of
 from sidecar.conductor.session_ops import (
     content_to_blocks,
     extend_transcript,
@@ -163,24 +166,25 @@ turns: st.SearchStrategy[list[Turn]] = st.lists(
 )
 
 
+def transcript_of(conversation: Sequence[Turn]) -> Transcript:
+    return reduce(extend_transcript, map(entry_of, conversation), Transcript())
+
+
 @given(turns)
 def test_back_without_loss(conversation: list[Turn]) -> None:
     """Whatever the turns hold: adjacent tool turns, empty ones, nested results, every kind of block."""
     assert messages_to_turns(turns_to_messages(conversation)) == tuple(conversation)
 
 
-@given(turns, st.integers(0, 6))
-def test_a_conversation_may_come_in_pieces(conversation: list[Turn], at: int) -> None:
-    """The transcript is the same, names included, and turn positions map to message positions."""
+@given(turns)
+def test_a_conversation_may_come_turn_by_turn(conversation: list[Turn]) -> None:
+    """The transcript goes back without loss, and turn positions map to message positions."""
     whole = turns_to_messages(conversation)
-    first = extend_transcript(Transcript(), conversation[:at])
-    assert messages_to_turns(extend_transcript(first, conversation[at:])) == tuple(conversation)
+    assert messages_to_turns(transcript_of(conversation)) == tuple(conversation)
     starts = turn_starts(conversation)
     assert starts[-1] == len(whole)
     assert starts == tuple(len(turns_to_messages(conversation[:n])) for n in range(len(conversation) + 1))
 
 
-def test_a_result_is_named_after_a_call_of_an_earlier_piece() -> None:
-    """So that a session may add turn by turn."""
-    transcript = extend_transcript(extend_transcript(Transcript(), [CALLS]), [RESULTS])
-    assert transcript == turns_to_messages([CALLS, RESULTS])
+def test_a_result_is_named_after_a_call_of_an_earlier_turn() -> None:
+    assert tuple(transcript_of([CALLS, RESULTS])) == turns_to_messages([CALLS, RESULTS])

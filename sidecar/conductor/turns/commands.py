@@ -48,6 +48,7 @@ from sidecar.conductor.workbench.kept_changes import (
     FileDiff,
     FileRestore,
 )
+from sidecar.conductor.workbench.user_shell import run_user_command
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.llmgateway.budget import describe_budgets, write_number
 from sidecar.llmgateway.contract import Amount
@@ -95,6 +96,7 @@ class Commands:
     ) -> None:
         """*host* has the other sessions."""
         self._record = record
+        self._workbench = workbench
         self._folder = record.roots[0]
         self._engines = window.engines
         self._planner = window.planner
@@ -104,7 +106,6 @@ class Commands:
         self._request = window.request
         self._checkpoints = workbench.checkpoints
         self._extensions = workbench.extensions
-        self._shell = workbench.shell
         self._changes = changes
         self._options = options
         self._host = host
@@ -134,7 +135,7 @@ class Commands:
             "forget": self.forget,
             "diff": self.diff,
             "checkpoint": self.checkpoint,
-            "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
+            "permissions": lambda rest: self._workbench.permission_rules.run(rest, self.choose),
             "thinking": lambda rest: self.choose("thinking", rest),
             "engine": lambda rest: self.choose("engine", rest),
             "budget": self.budget,
@@ -148,7 +149,7 @@ class Commands:
         *cancel* ends a command in the shell.
         """
         if command.name == SHELL:
-            return await self._shell.run(command.rest, cancel)
+            return await run_user_command(command.rest, self._record, self._workbench, cancel)
         hint = next(known.hint for known in COMMANDS if known.name == command.name)
         if command.rest and hint is None:
             return f"/{command.name} takes no arguments; to send this to the model, begin with another word."

@@ -151,7 +151,6 @@ class MentionReader:
     Args:
         editor: the user's editor.
         make_context: returns the surroundings of a call of a tool.
-        window: returns the model's window in tokens, 0 for unknown.
     """
 
     def __init__(self, editor: SessionEditor, make_context: Callable[[str], ToolContext]) -> None:

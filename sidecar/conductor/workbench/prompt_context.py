@@ -63,6 +63,7 @@ class PromptContext:
     def __init__(
         self,
         record: SessionRecord,
+        workspace: WorkspacePort,
         editor: SessionEditor,
         tools: SessionToolBox,
         make_context: Callable[[str], ToolContext],
@@ -72,9 +73,8 @@ class PromptContext:
         self._editor = editor
         self.editors = editor.editors.reported
         self._tools = tools
-        self._make_context = make_context
         self._reader = MentionReader(editor, make_context)
-        self._notes: EditorNotes | None = None
+        self._notes = EditorNotes(editor, workspace)
 
     async def read_mentions(self, prompt: UserTurn, content: Content) -> tuple[Entry, ...]:
         """Return the entries of the mentions in a prompt, with a notice about mentions without an entry.
@@ -103,8 +103,6 @@ class PromptContext:
         self._tools.offer("editor", (*diagnostics, *((CODE,) if self._editor.answering else ())))
         if not self.editors:
             return ()
-        if self._notes is None:
-            self._notes = EditorNotes(self._editor, self._make_context("").workspace)
         note = await self._notes.note(self._record.history.current)
         return () if note is None else (note,)
 

@@ -16,12 +16,9 @@ from contextlib import nullcontext
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.session_ops import messages_to_turns
-from sidecar.conductor.workbench.checkpoints import Checkpoints
-from sidecar.conductor.workbench.permissions import PermissionBroker
+from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry
 from sidecar.runtime.contract import ToolCall
 from sidecar.window_budget import BashExecutionMessage
@@ -31,41 +28,25 @@ _END: Final = re.compile(r"\n?\[(?:exit (-?\d+|None)|timed out after [^\n]*|canc
 """The last line of the tool's output for a command that ran."""
 
 
-class UserShell:
-    """The user's own commands in one session."""
-
-    def __init__(
-        self,
-        record: SessionRecord,
-        deps: SessionDeps,
-        tools: SessionToolBox,
-        permissions: PermissionBroker,
-        checkpoints: Checkpoints,
-    ) -> None:
-        self._record = record
-        self._deps = deps
-        self._tools = tools
-        self._permissions = permissions
-        self._checkpoints = checkpoints
-
-    async def run(self, command: str, cancel: CancelToken) -> str:
-        """Run *command* and return its output, or the reason why it did not run."""
-        if _TOOL not in self._tools.effects():
-            return f"This session has no tool {_TOOL}, so that commands cannot be run in it."
-        call_id = self._deps.new_id()
-        self._checkpoints.leave_out(call_id)
-        is_sandboxed = self._deps.confine is not None
-        with self._permissions.skip_question(call_id) if is_sandboxed else nullcontext():
-            outcome = await self._tools.runner.run(ToolCall(call_id, _TOOL, {"command": command}), cancel)
-        output = str(outcome.output)
-        reads = self._record.history.take_reads(call_id)
-        end = _END.search(output)
-        if end is not None:
-            exit_code = int(end[1]) if end[1] and end[1] != "None" else None
-            shown = output if exit_code is None else output[: end.start()]
-            (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
-            async with self._record.history.transaction():
-                await self._record.store()
-                await self._record.history.append(Entry(turn, "shell", reads=reads))
-        fence = "`" * (4 if "```" in output else 3)
-        return f"{fence}\n{output}\n{fence}"
+async def run_user_command(
+    command: str, record: SessionRecord, workbench: Workbench, cancel: CancelToken
+) -> str:
+    """Run *command* in a session and return its output, or the reason why it did not run."""
+    if _TOOL not in workbench.tools.effects():
+        return f"This session has no tool {_TOOL}, so that commands cannot be run in it."
+    call_id = record.new_id()
+    workbench.checkpoints.leave_out(call_id)
+    with workbench.permissions.skip_question(call_id) if workbench.is_sandboxed else nullcontext():
+        outcome = await workbench.tools.runner.run(ToolCall(call_id, _TOOL, {"command": command}), cancel)
+    output = str(outcome.output)
+    reads = record.history.take_reads(call_id)
+    end = _END.search(output)
+    if end is not None:
+        exit_code = int(end[1]) if end[1] and end[1] != "None" else None
+        shown = output if exit_code is None else output[: end.start()]
+        (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
+        async with record.history.transaction():
+            await record.store()
+            await record.history.append(Entry(turn, "shell", reads=reads))
+    fence = "`" * (4 if "```" in output else 3)
+    return f"{fence}\n{output}\n{fence}"

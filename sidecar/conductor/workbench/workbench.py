@@ -35,7 +35,6 @@ from sidecar.conductor.workbench.prompt_context import PromptContext
 from sidecar.conductor.workbench.questions import QuestionBoard, Questions
 from sidecar.conductor.workbench.rule_files import RuleFiles
 from sidecar.conductor.workbench.session_editor import SessionEditor
-from sidecar.conductor.workbench.user_shell import UserShell
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
@@ -64,7 +63,7 @@ class Workbench:
         servers: the tool servers.
         extensions: the commands, skills, hooks and configured servers of the user and of the folder.
         prompt_context: the content of mentions in prompts, and the user's editor.
-        shell: the user's own commands.
+        is_sandboxed: whether commands run in a sandbox.
     """
 
     def __init__(self, record: SessionRecord, deps: SessionDeps, host: SessionHost) -> None:
@@ -97,8 +96,8 @@ class Workbench:
         self.extensions = SessionExtensions(
             record, deps, tools=tools, servers=self.servers, policy=self.policy, ask=self.ask
         )
-        self.prompt_context = PromptContext(record, self._editor, tools, self.make_context)
-        self.shell = UserShell(record, deps, tools, self.permissions, self.checkpoints)
+        self.prompt_context = PromptContext(record, deps.workspace, self._editor, tools, self.make_context)
+        self.is_sandboxed = deps.confine is not None
         home = None if record.info.ephemeral else deps.home
         self._outputs = None if home is None else output_folder(home, record.sid)
         self._stop_following = deps.workspace.on_rename(self.follow_rename)

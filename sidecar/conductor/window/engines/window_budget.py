@@ -78,7 +78,7 @@ class WindowBudgetEngine(SessionEngine):
     )
 
     def __init__(self) -> None:
-        self._index = Index(Transcript, add_entry)
+        self._index = Index(Transcript, extend_transcript)
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
@@ -150,11 +150,6 @@ class WindowBudgetEngine(SessionEngine):
         if node is None:
             return None
         return PreparedSummary(engine=self.name, text=made.text, node_id=node)
-
-
-def add_entry(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
-    """Return *transcript* with *entry* behind it."""
-    return extend_transcript(transcript, (entry.turn,), (entry.kind,))
 
 
 def _budget_policy(given: EngineInput, request: CompactionRequest) -> BudgetPolicy:
