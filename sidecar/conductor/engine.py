@@ -30,7 +30,7 @@ from sidecar.conductor.contract import (
     RuleStatement,
     SummarySource,
 )
-from sidecar.conversation import Entry, FileRead, History
+from sidecar.conversation import Entry, FileRead, History, Index
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.rooms import Participant
 from sidecar.runtime.contract import ModelInvoker
@@ -265,8 +265,10 @@ class SessionEngine(ABC):
         writes: whether it has a model write a note; for others the host folds the dropped entries.
         prepares: whether it can go on from a summary that was prepared. For others the host prepares a whole
             compaction.
+        index: everything that it knows of the conversation, None for nothing.
     """
 
+    index: Index[Any] | None = None
     name: ClassVar[str]
     marks: ClassVar[EngineMarks] = EngineMarks()
     compacts: ClassVar[bool] = True
@@ -309,8 +311,10 @@ class SessionEngine(ABC):
         """Return a copy that plans in a thread where a plan looks at every message; else itself."""
         return self
 
-    def prepare_move(self, history: History) -> None:  # noqa: B027  # most engines have no need of it
-        """Take in *history*, in a thread, before the conversation moves there; here nothing is taken in."""
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, in a thread, before the conversation moves there."""
+        if self.index is not None:
+            self.index.prepare(history)
 
     async def prepare(
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps

@@ -28,10 +28,9 @@ from sidecar.conductor.clients import Audience, ClientPort, ParentCall, Terminal
 from sidecar.conductor.content import prompt_text, prompt_title
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.errors import ModelNotFound, SessionNotFound
+from sidecar.conductor.errors import ModelNotFound, SessionNotFound, TooManySessionsError
 from sidecar.conductor.events import Notice
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
-from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.records import (
     FileRename,
@@ -60,6 +59,10 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+MAX_LOADED: Final = 400
+"""The most sessions in memory: each has a lock, and systems allow a process about 1,000 open files."""
+
 _MAX_BRIEF_CHARS: Final = 20_000
 _MAX_RENAMES: Final = 1_000
 """Older renames are forgotten: a session that is loaded later no longer knows their files."""
@@ -513,7 +516,8 @@ class Hub:
     ) -> Session:
         try:
             info.check_folder()
-            check_loaded(len(self._sessions))
+            if len(self._sessions) >= MAX_LOADED:
+                raise TooManySessionsError(len(self._sessions))
             if models is None:
                 models = await self._deps.models.at(Path(info.cwd), is_chosen=True)
                 await models.ready(info.model)

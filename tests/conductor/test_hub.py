@@ -219,7 +219,7 @@ async def test_a_session_that_is_closed_or_deleted_is_let_go(tmp_path: Path) -> 
 
 async def test_sessions_in_memory_are_bounded(make_stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has an open file, and without files the daemon would serve nobody."""
-    monkeypatch.setattr("sidecar.conductor.record.queue.MAX_LOADED", 2)
+    monkeypatch.setattr("sidecar.conductor.hub.MAX_LOADED", 2)
     stage = await make_stage()
     first, _ = await stage.session(), await stage.session()
     with pytest.raises(TooManySessionsError, match="keeps no more"):

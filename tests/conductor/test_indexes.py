@@ -47,19 +47,19 @@ def seen_files(index: Any, given: EngineInput) -> Any:
 
 
 def transcript(engine: Any, given: EngineInput) -> Any:
-    found = engine._index.of(given.history)
+    found = engine.index.of(given.history)
     return (list(found), found.meter.total, found.meter.last_prompt, found.meter.digests(len(found)))
 
 
 def room(engine: Any, given: EngineInput) -> Any:
-    found = engine._rooms.of(given.history)
+    found = engine.index.of(given.history)
     # The time at which an event was made is all that may differ.
     events = [(e.id, e.index, e.source, e.content, e.channel_data) for e in found.events]
     return (events, found.starts, found.before, found.prompt, found.n_turns)
 
 
 def messages(engine: Any, given: EngineInput) -> Any:
-    found = engine._index.of(given.history)
+    found = engine.index.of(given.history)
     return (found.messages, found.starts, found.names, found.tokens)
 
 
@@ -116,31 +116,31 @@ INDEXES = {
         live=engine_of("windowBudget"),
         fresh=WindowBudgetEngine,
         state=transcript,
-        step=lambda engine: (engine._index, "_step"),
+        step=lambda engine: (engine.index, "_step"),
     ),
     "runtime": Probe(
         live=engine_of("runtime"),
         fresh=RuntimeEngine,
-        state=lambda engine, given: engine._chars.of(given.history),
-        step=lambda engine: (engine._chars, "_step"),
+        state=lambda engine, given: engine.index.of(given.history),
+        step=lambda engine: (engine.index, "_step"),
     ),
     "agentcore": Probe(
         live=engine_of("agentcore"),
         fresh=AgentcoreEngine,
         state=messages,
-        step=lambda engine: (engine._index, "_step"),
+        step=lambda engine: (engine.index, "_step"),
     ),
     "summarizing": Probe(
         live=engine_of("summarizing"),
         fresh=SummarizingEngine,
         state=room,
-        step=lambda engine: (engine._rooms, "_step"),
+        step=lambda engine: (engine.index, "_step"),
     ),
     "slidingWindow": Probe(
         live=engine_of("slidingWindow"),
         fresh=SlidingWindowEngine,
         state=room,
-        step=lambda engine: (engine._rooms, "_step"),
+        step=lambda engine: (engine.index, "_step"),
     ),
 }
 

@@ -25,7 +25,6 @@ from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.errors import TooManySessionsError
 from sidecar.conductor.records import newest_record
 from sidecar.llmgateway.contract import CostBudget, Turn, UserTurn
 from sidecar.permissions.rules import Rule
@@ -34,15 +33,6 @@ J = TypeVar("J")
 
 MAX_WAITING: Final = 128
 """The most jobs that wait in one session."""
-
-MAX_LOADED: Final = 400
-"""The most sessions in memory: each has a lock, and systems allow a process about 1,000 open files."""
-
-
-def check_loaded(n_loaded: int) -> None:
-    """Raise TooManySessionsError when *n_loaded* sessions are as many as may be in memory."""
-    if n_loaded >= MAX_LOADED:
-        raise TooManySessionsError(n_loaded)
 
 
 class TurnFault(Value):

@@ -51,17 +51,10 @@ class SessionEditor:
         self._newest: NewProblems | None = None
 
     @property
-    def context(self) -> EditorContext | None:
-        """The newest reported editor that shows a file of the session, None for none."""
-        return next(
-            (each for each in self.editors.list_for(self._sid) if shows_any(each.state, self.roots)), None
-        )
-
-    @property
     def state(self) -> EditorState | None:
-        """The state of that editor."""
-        context = self.context
-        return None if context is None else context.state
+        """The state of the newest reported editor that shows a file of the session, None for none."""
+        states = (each.state for each in self.editors.list_for(self._sid))
+        return next((state for state in states if shows_any(state, self.roots)), None)
 
     @property
     def provider(self) -> EditorContext | None:

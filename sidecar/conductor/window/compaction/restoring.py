@@ -39,7 +39,6 @@ from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.clip import text_or_json
 from sidecar.text.touches import Touch
-from sidecar.window_budget import FileRange
 from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.rehydrate import file_message
 
@@ -63,7 +62,7 @@ class RestoredFiles(Value):
     """The pieces of files that come back, and the files that are *gone*, with the reason."""
 
     pieces: tuple[FilePiece, ...] = ()
-    gone: tuple[tuple[FileRange, str], ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()
 
 
 class Restoration(Value):
@@ -96,14 +95,14 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
     fresh = await look([use.path for use in uses])
     most_each = budget_tokens // max(1, min(FILE_SHARE, len(uses)))
     found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=most_each)
-    settled = {each.path for each in found.pieces} | {file.path for file, _ in found.gone}
+    settled = {each.path for each in found.pieces} | {path for path, _ in found.gone}
     left_out = [use.path for use in uses if use.path not in settled and fresh[use.path].text]
     why = f"none of it fits into {budget_tokens} tokens"
     return Restoration(
         entries=tuple(restored_entry(each, fresh[each.path]) for each in found.pieces),
         files=tuple(restored_file(each, fresh[each.path]) for each in found.pieces),
         missing=(
-            *(f"{file.path}: {reason}" for file, reason in found.gone),
+            *(f"{path}: {reason}" for path, reason in found.gone),
             *(f"{path}: {why}" for path in left_out),
         ),
     )
@@ -131,7 +130,7 @@ def restore_uses(
     return RestoredFiles(tuple(reversed(chosen)), tuple(find_gone(uses, fresh)))
 
 
-def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterable[tuple[FileRange, str]]:
+def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterable[tuple[str, str]]:
     """Yield the files that were read, are out of view and cannot be read now, with the reason.
 
     A file that only a command line named may never have been one.
@@ -139,7 +138,7 @@ def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterab
     for use in uses:
         problem = fresh[use.path].problem if use.path in fresh else None
         if problem is not None and use.is_known and not use.shown:
-            yield FileRange(use.path), _GONE.get(problem, problem)
+            yield use.path, _GONE.get(problem, problem)
 
 
 def restored_file(piece: FilePiece, fresh: FreshFile) -> RestoredFile:
@@ -252,7 +251,7 @@ async def bring_files_back(
             replace(restored_file(each, fresh[each.path]), tokens=entry_tokens(entry))
             for each, entry in zip(found.pieces, files, strict=True)
         ),
-        missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
+        missing=tuple(f"{path}: {why}" for path, why in found.gone[:MOST_GONE]),
     )
 
 

@@ -102,19 +102,15 @@ class AgentcoreEngine(SessionEngine):
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
 
     def __init__(self) -> None:
-        self._index = Index(_Messages, _Messages.add)
+        self.index: Index[_Messages] = Index(_Messages, _Messages.add)
         self._synced = _Messages()
         self._breaker = Breaker()
 
     def apart(self) -> AgentcoreEngine:
         """Return a copy, for a thread: a plan looks at every message."""
         copy = AgentcoreEngine()
-        copy._index, copy._breaker = self._index.apart(_Messages.copy), self._breaker
+        copy.index, copy._breaker = self.index.apart(_Messages.copy), self._breaker
         return copy
-
-    def prepare_move(self, history: History) -> None:
-        """Convert and weigh *history*, to which the conversation is about to move, in a thread."""
-        self._index.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the next request is over window minus reserve."""
@@ -211,7 +207,7 @@ class AgentcoreEngine(SessionEngine):
 
     def _sync(self, history: History) -> list[AgentMessage]:
         """Return *history* as messages; only its new entries are converted and weighed."""
-        self._synced = self._index.of(history)
+        self._synced = self.index.of(history)
         return self._synced.messages
 
     def _find_pinned(self, plan: CutPlan) -> tuple[int, ...]:

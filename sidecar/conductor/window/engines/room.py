@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 
 from sidecar._internal.values import Value
 from sidecar.conductor.engine import CompactionRequest, EngineInput, SessionEngine
-from sidecar.conversation import Entry, History, Index
+from sidecar.conversation import Entry, Index
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -244,17 +244,13 @@ class RoomEngine(SessionEngine):
     """An engine that sees its session as a room."""
 
     def __init__(self) -> None:
-        self._rooms = Index(SessionRoom, SessionRoom.add)
+        self.index: Index[SessionRoom] = Index(SessionRoom, SessionRoom.add)
 
     def apart(self) -> Self:
         """Return a copy, for a thread: a plan looks at every event."""
         copy = type(self)()
-        copy._rooms = self._rooms.apart(SessionRoom.copy)
+        copy.index = self.index.apart(SessionRoom.copy)
         return copy
-
-    def prepare_move(self, history: History) -> None:
-        """Take in *history*, to which the conversation is about to move, in a thread."""
-        self._rooms.prepare(history)
 
     def weigh(self, entries: Sequence[Entry]) -> int:
         """Return the tokens of *entries*."""

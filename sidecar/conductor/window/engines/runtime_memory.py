@@ -54,17 +54,15 @@ class RuntimeEngine(SessionEngine):
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_HEADING,))
 
     def __init__(self) -> None:
-        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS))
+        self.index: Index[int] = Index(
+            int, lambda n_chars, entry, in_view: n_chars + turn_chars(entry.turn, IMAGE_CHARS)
+        )
 
     def apart(self) -> RuntimeEngine:
         """Return a copy, for a thread: a plan looks at every turn."""
         copy = RuntimeEngine()
-        copy._chars = self._chars.apart(int)
+        copy.index = self.index.apart(int)
         return copy
-
-    def prepare_move(self, history: History) -> None:
-        """Weigh *history*, to which the conversation is about to move, in a thread."""
-        self._chars.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the next request has reached its share of the window."""
@@ -151,7 +149,7 @@ class RuntimeEngine(SessionEngine):
         return found if low < found.tokens_before else WOULD_NOT_SHRINK
 
     def _tokens(self, history: History) -> int:
-        return tokens_of(self._chars.of(history), len(history))
+        return tokens_of(self.index.of(history), len(history))
 
 
 def to_result(given: EngineInput, found: LiveCut, done: LiveCompaction) -> CompactionResult | NoOp:

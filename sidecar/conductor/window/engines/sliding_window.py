@@ -40,7 +40,7 @@ class SlidingWindowEngine(RoomEngine):
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the window has more events, or more tokens, than it holds."""
-        room, limits = self._rooms.of(given.history), limits_of(given, request)
+        room, limits = self.index.of(given.history), limits_of(given, request)
         tokens = given.context_tokens or room.tokens(0) + given.overhead_tokens
         is_over = len(room.events) - room.front() > max_events(request)
         if limits is None:
@@ -73,7 +73,7 @@ class SlidingWindowEngine(RoomEngine):
         is_over = self.gate(given, request).over
         if not (is_over or request.force):
             return _UNDER
-        room, limits = self._rooms.of(given.history), limits_of(given, request)
+        room, limits = self.index.of(given.history), limits_of(given, request)
         first, n_events, tokens = room.front(), len(room.events), room.tokens(0)
         if limits is not None:
             due = max(1, due_tokens(given, request) - given.overhead_tokens)

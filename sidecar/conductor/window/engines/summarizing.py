@@ -118,7 +118,7 @@ class SummarizingEngine(RoomEngine):
         limits = limits_of(given, request)
         if limits is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        own = self._rooms.of(given.history).tokens(0) + given.overhead_tokens
+        own = self.index.of(given.history).tokens(0) + given.overhead_tokens
         tokens = given.context_tokens or own
         limit = limits.tier2_tokens + given.overhead_tokens
         return Gate(tokens, limit, given.window, over=tokens > limit)
@@ -174,7 +174,7 @@ class SummarizingEngine(RoomEngine):
             return NO_WINDOW
         if not self.gate(given, request).over and not request.force:
             return UNDER_LIMIT
-        room = self._rooms.of(given.history)
+        room = self.index.of(given.history)
         notes = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
         item_tokens = room.share_of_newest(limits.tier2_tokens - notes)
         places = [at for at in range(room.front(), len(room.events)) if at != room.prompt]

@@ -30,7 +30,7 @@ from sidecar.conductor.session_ops import (
     preview_prompt,
     turn_starts,
 )
-from sidecar.conversation import Entry, History, Index
+from sidecar.conversation import Entry, Index
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -78,15 +78,11 @@ class WindowBudgetEngine(SessionEngine):
     )
 
     def __init__(self) -> None:
-        self._index = Index(Transcript, extend_transcript)
-
-    def prepare_move(self, history: History) -> None:
-        """Take in *history*, to which the conversation is about to move, in a thread."""
-        self._index.prepare(history)
+        self.index: Index[Transcript] = Index(Transcript, extend_transcript)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the next request is over the limit."""
-        own = self._index.of(given.history).meter.total + given.overhead_tokens
+        own = self.index.of(given.history).meter.total + given.overhead_tokens
         tokens = given.context_tokens or own
         if given.card is None:
             return Gate(tokens, 0, 0, over=False)
@@ -100,7 +96,7 @@ class WindowBudgetEngine(SessionEngine):
     def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return the plan of a compaction, without a model call."""
         budget_request = _budget_request(given, request)
-        plan = plan_compaction(self._index.of(given.history), budget_request)
+        plan = plan_compaction(self.index.of(given.history), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
@@ -142,7 +138,7 @@ class WindowBudgetEngine(SessionEngine):
         """Return a model's digest of the head that would be folded now."""
         if deps.invoke is None:
             return None
-        messages = self._index.of(given.history)
+        messages = self.index.of(given.history)
         made = await prepare_digest(messages, _budget_request(given, request), deps)
         if made is None:
             return None
