@@ -63,7 +63,7 @@ class PromptContext:
     def __init__(
         self,
         record: SessionRecord,
-        workspace: WorkspacePort,
+        workspace: Workspace,
         editor: SessionEditor,
         tools: SessionToolBox,
         make_context: Callable[[str], ToolContext],
