@@ -98,7 +98,8 @@ async def test_a_broken_answer_is_withdrawn_by_its_id_and_leaves_no_trace(
 async def test_a_prompt_may_make_any_number_of_calls_and_each_fifty_are_told(
     on_stage: Any, told: Any
 ) -> None:
-    calls = [(Called(f"c{n}", "ls", ("{}",)), Ended("tool_calls")) for n in range(70)]
+    given = [f'{{"pattern":"*.{n}"}}' for n in range(70)]
+    calls = [(Called(f"c{n}", "glob", (each,)), Ended("tool_calls")) for n, each in enumerate(given)]
     async with on_stage({"openai-chat": [*calls, (Said(("done",)), Ended())]}) as stage:
         session = await stage.session()
         outcome = await stage.ask(session, "go on")

@@ -76,6 +76,22 @@ def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Ta
     asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
 
 
+def test_a_chronicle_beside_a_long_note_leaves_fewer_tokens_than_before() -> None:
+    """A note may take nearly all that was saved; once the chronicle took the rest, to the last token."""
+    exchanges = [
+        (120, [[107, 205], [98], [234, 183, 60], [236, 112, 225]], 49),
+        (20, [[193]], 110),
+        (104, [[6000, 1, 270], [149, 233, 178], [22, 221, 261], [5796, 150, 4854]], 171),
+        (71, [[207, 15, 79], [1, 164, 784], [1, 86, 236], [2382, 55]], 236),
+        (1021, [[116, 156, 345], [89, 123, 1075], [82, 3625, 134], [263, 1941]], 24),
+        (300, [[142, 112], [1], [282, 89, 236]], 1),
+        (1, [], 1),
+        (1, [[1]], 1),
+    ]
+    talk = Talk(exchanges, window=100_000, answers=[True])
+    asyncio.run(compact_at_every_limit("runtime", talk, SCRIPTS["verbose"], Disk([0])))
+
+
 @pytest.mark.parametrize("model", SCRIPTS)
 @pytest.mark.parametrize("name", ENGINES)
 @cases(10)

@@ -263,7 +263,8 @@ def add_chronicle(
     limit = limit_of(planned.gate, planned.request)
     result = thin_result(result, engine, chronicle.view_of(given))
     room = chronicle.room_of(given, plan, limit)
-    most = min(plan.high_tokens, limit or plan.high_tokens)
+    # A long note may have left no more than a token of what was saved.
+    most = min(plan.high_tokens, limit or plan.high_tokens, result.pre_tokens - 1)
     if result.summary_source == "model" and most - result.post_tokens < room // 2:
         bare = without_note(planned, result)
         if bare.post_tokens < result.post_tokens:
