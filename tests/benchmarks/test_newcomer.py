@@ -1,7 +1,7 @@
 """How long the built-in model takes to answer the five questions of a newcomer, about this project.
 
 Each is a whole turn of a real daemon, and is compared with a plain loop that reads all files of the project
-once; an answer takes no longer than half a second.
+once.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ QUESTIONS = (
     "What changed lately?",
 )
 ROUNDS = 5
+MOST_SEARCHES = 12
+"""A question is answered within so many plain searches."""
 
 
 def search_plainly() -> float:
@@ -56,4 +58,4 @@ async def test_the_questions_of_a_newcomer(
                 assert re.search(r"- `[^`]+:\d+`|- [0-9a-f]{7}", answer), answer
             best = min(times)
             tell(f"{question} {best * 1e3:.0f} ms, {best / plain_s:.2f} of a plain search")
-            assert best < 0.5 or not times_are_judged
+            assert best < MOST_SEARCHES * plain_s or not times_are_judged

@@ -76,7 +76,7 @@ def test_an_append_is_far_cheaper_than_reading_a_long_session(
     assert append < load / 10
 
 
-def test_a_thousand_summaries_take_well_under_a_second(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+def test_summaries_cost_less_than_half_of_whole_sessions(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
 
     async def prepare() -> None:
@@ -97,7 +97,7 @@ def test_a_thousand_summaries_take_well_under_a_second(benchmark: BenchmarkFixtu
     tell(
         f"1,000 summaries: {glance * 1e3:.0f} ms; sessions whole {whole * 1e3:.0f} ms: {whole / glance:.0f}x"
     )
-    assert glance < 0.5
+    assert glance < whole / 2
 
 
 @pytest.mark.parametrize("n_turns", [1_000, 10_000])

@@ -47,8 +47,6 @@ from sidecar.window_budget import (
 )
 from sidecar.window_budget.message import blocks_of
 
-MESSAGE_S = 5e-6
-
 
 def turn(number: int) -> list[Message]:
     path, key = f"src/module_{number % 500}.py", f"call-{number}"
@@ -169,7 +167,6 @@ def test_planning_and_condensing_is_bounded(benchmark: BenchmarkFixture, invoke:
 
     found = report(benchmark, measure)
     assert slope(found) <= 1.1
-    assert found[100_000] <= 100_000 * MESSAGE_S
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +251,11 @@ def processor_seconds(work: Callable[[Server], object], server: Server) -> float
     def used_ns() -> int:
         if not threads.exists():
             return time.perf_counter_ns()
-        return sum(int(each.read_text().split()[0]) for each in threads.glob("*/schedstat"))
+        total_ns = 0
+        for each in threads.glob("*/schedstat"):
+            with suppress(FileNotFoundError):  # the thread has ended meanwhile
+                total_ns += int(each.read_text().split()[0])
+        return total_ns
 
     started = used_ns()
     work(server)

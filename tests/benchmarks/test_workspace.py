@@ -16,7 +16,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fake_tools import RecordedReads
-from measures import measured, tell
+from measures import fastest, measured, tell
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PermissionDecision, ToolContext
 from sidecar.capabilities.grep import GREP
@@ -203,6 +203,9 @@ async def longest_stall_s(work: Awaitable[object]) -> float:
     return heart.longest_s
 
 
+MOST_PASSES = 5
+"""The loop waits at most as long as it takes to divide 10 MB into lines so often."""
+
 TEN_MB = "some line of ordinary length, with words in it\n" * 205_000
 
 
@@ -236,7 +239,7 @@ async def grep_everything(root: Path, workspace: Workspace) -> None:
 def test_the_event_loop_is_never_held_up(
     benchmark: BenchmarkFixture, tree: Path, work: Callable[[Path, Workspace], Awaitable[None]]
 ) -> None:
-    """Whatever the size of the work, nothing else waits for 100 ms."""
+    """Whatever the size of the work, nothing else waits for more than a few passes over 10 MB."""
     (tree / "big.txt").write_text(TEN_MB)
 
     async def measure() -> float:
@@ -248,5 +251,7 @@ def test_the_event_loop_is_never_held_up(
 
     stalls_s = [asyncio.run(measure()) for _ in range(3)]
     benchmark.pedantic(lambda: asyncio.run(measure()), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
-    print(f"\n{work.__name__}: the event loop waited {min(stalls_s) * 1000:.0f} ms at most")
-    assert min(stalls_s) < 0.1
+    (pass_s,) = fastest(TEN_MB.splitlines, rounds=3)
+    passes = min(stalls_s) / pass_s
+    print(f"\n{work.__name__}: the event loop waited {min(stalls_s) * 1000:.0f} ms, {passes:.1f} passes")
+    assert passes < MOST_PASSES
