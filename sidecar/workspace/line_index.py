@@ -107,7 +107,7 @@ class LineText:
     def text(self) -> str:
         """The whole text."""
         if self._text is None:
-            self._text = "".join(map("".join, self._blocks))
+            self._text = "".join([each if isinstance(each, str) else "".join(each) for each in self._blocks])
         return self._text
 
     @property
@@ -167,7 +167,11 @@ class LineText:
             blocks.append(text[start:at])
             start = at
         self._blocks[first:stop] = blocks
-        n_ends = [block.count("\n") + block.count("\r") - block.count("\r\n") for block in blocks]
+        n_ends = [block.count("\n") for block in blocks]
+        if "\r" in text:
+            n_ends = [
+                n + each.count("\r") - each.count("\r\n") for n, each in zip(n_ends, blocks, strict=True)
+            ]
         if n_ends != self._n_ends[first:stop]:
             self._n_ends[first:stop] = n_ends
             self._sums = []

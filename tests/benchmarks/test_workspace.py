@@ -203,7 +203,7 @@ async def longest_stall_s(work: Awaitable[object]) -> float:
     return heart.longest_s
 
 
-MOST_PASSES = 5
+MOST_PASSES = 3
 """The loop waits at most as long as it takes to divide 10 MB into lines so often."""
 
 TEN_MB = "some line of ordinary length, with words in it\n" * 205_000
