@@ -233,6 +233,7 @@ class Chronicle:
     def _write_index(self, written: Written, room: int, meter: Meter) -> tuple[str, bool]:
         """Return the index in *room* tokens, and whether it has all items that do not stand in *written*."""
         shown = self.facts.names_of([*written.shares, *range(written.n_entries + 1, len(self.ranked) + 1)])
+        shown -= self.facts.newest_failures(written.n_entries)
         lines: list[str] = []
         chars, most_chars = 0, room * MOST_TOKEN_CHARS
         for name, line in self.facts.items(written.n_entries):

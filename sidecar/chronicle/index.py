@@ -6,7 +6,8 @@
 * the open items of the newest list of tasks,
 * the last value of a name that the user gave anew (``port: 8080``, later ``port: 9090``).
 
-An item stands in the index only where neither the chronicle nor the entries behind it show an entry that
+The newest commands that failed when they last ran always stand in the index, as a note above it may say that
+all is well. Any other item does only where neither the chronicle nor the entries behind it show an entry that
 touched it, the newest first, until the index has its fifth of the room. Each has the place of the entry that
 touched it last, so that it can be brought back. The files and commands of a call are told by
 :mod:`sidecar.text.calls`, a list of tasks by its shape: items that have a status.
@@ -21,7 +22,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from operator import itemgetter
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -35,6 +36,9 @@ COMMAND_CHARS: Final = 160
 OUTCOME_CHARS: Final = 100
 LEAST_TELLING: Final = 2.5
 """A line without a name and a number tells less, see :func:`measure_telling`."""
+
+MAX_FAILURES: Final = 3
+"""So many of the newest failures stand in the index wherever else they are shown."""
 
 MAX_RANGES: Final = 3
 Said: TypeAlias = Literal["", "request", "outcome", "error", "search", "command", "read"]
@@ -159,6 +163,11 @@ class Facts:
     def names_of(self, places: Iterable[int]) -> set[str]:
         """Return the names of the items that the entries at *places* touched."""
         return set(chain.from_iterable(map(self._names.get, places, repeat(()))))
+
+    def newest_failures(self, n_entries: int) -> set[str]:
+        """Return the newest commands that failed when they last ran, of the first *n_entries* entries."""
+        failing = (line for line in reversed(self._failing) if self.commands[line].place <= n_entries)
+        return set(islice(failing, MAX_FAILURES))
 
     def items(self, n_entries: int) -> Iterator[tuple[str, str]]:
         """Yield the items of the first *n_entries* entries, each as its name and its line.

@@ -75,6 +75,17 @@ def test_an_item_that_the_chronicle_shows_is_not_in_the_index() -> None:
     assert chronicle.write(10_000, meter=len).index_chars == 0
 
 
+def test_the_newest_commands_that_failed_last_stand_in_it_though_the_chronicle_shows_them() -> None:
+    failed = [used("bash", {"command": f"make {n}"}, "1 failed", is_error=True) for n in range(5)]
+    passed = used("bash", {"command": "make 4"}, "9 passed")
+    chronicle = Chronicle()
+    for entry in [*(entry for each in failed for entry in each), *passed]:
+        chronicle.add(entry)
+    index, _, lines = chronicle.write(10_000, meter=len).text.removeprefix(INDEX_HEADER).partition("\n\n")
+    assert index.split("\n") == [f"$ make {n} → ! 1 failed #{2 * n + 2}" for n in (3, 2, 1)]
+    assert all(f"make {n}" in lines for n in range(5))
+
+
 def test_the_index_has_at_most_a_fifth_of_the_room() -> None:
     reads = [entry for n in range(300) for entry in used("read", {"path": f"src/module{n}.py"}, "x" * 90)]
     chronicle = Chronicle()
