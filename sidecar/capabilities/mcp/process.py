@@ -50,6 +50,14 @@ _WAITING_OUT: Final = 256
 _CLOSE_GRACE_S: Final = 0.5
 _TERM_GRACE_S: Final = 0.3
 _DRAIN_S: Final = 0.3
+_EXIT_S: Final = 0.3
+"""How long a server that has closed its output may take to end by itself."""
+
+_LONGEST_END_S: Final = 5.0
+"""How long its end is waited for after a request, which it may ignore."""
+
+_CLOSED: Final = -1
+"""A descriptor that no file has."""
 
 
 @asynccontextmanager
@@ -117,9 +125,16 @@ class ServerProcess:
         """Return why the output has ended, None as long as it has not."""
         if not self._is_over or self._fault is not None:
             return self._fault
-        await asyncio.wait((self._pipes.exited, self._error_reader), timeout=_DRAIN_S)
+        await asyncio.wait((self._pipes.exited,), timeout=_EXIT_S)
+        if not self._pipes.exited.done():
+            # The request ends a server that lives on. One that has ended keeps its exit code, however long it
+            # takes until that is here.
+            self._request_end()
+            await asyncio.wait((self._pipes.exited,), timeout=_LONGEST_END_S)
+        await asyncio.wait((self._error_reader,), timeout=_DRAIN_S)
         code = self._transport.get_returncode()
-        reason = "it closed its output" if code is None else f"exit code {code}"
+        is_ended_by_us = code is None or code == -signal.SIGTERM
+        reason = "it closed its output" if is_ended_by_us else f"exit code {code}"
         return f"{reason}: {mask_secrets(self._last_error_line)}" if self._last_error_line else reason
 
     async def aclose(self) -> None:
@@ -128,13 +143,11 @@ class ServerProcess:
             self._stdin.close()
             await asyncio.wait((self._pipes.exited,), timeout=_CLOSE_GRACE_S)
             if not self._pipes.exited.done():
-                if os.name == "nt":
-                    signal_group(self._transport, signal.SIGTERM)
-                with suppress(OSError):  # it has ended in this moment
-                    os.write(self._lifeline, END_REQUEST)
+                self._request_end()
                 await asyncio.wait((self._pipes.exited,), timeout=_TERM_GRACE_S)
         finally:
-            os.close(self._lifeline)
+            lifeline, self._lifeline = self._lifeline, _CLOSED
+            os.close(lifeline)
             for task in self._tasks:
                 task.cancel()
             try:
@@ -145,6 +158,12 @@ class ServerProcess:
                 self._transport.close()
                 for stream in (self._deliver, self.incoming, self.outgoing, self._collect):
                     stream.close()
+
+    def _request_end(self) -> None:
+        if os.name == "nt":
+            signal_group(self._transport, signal.SIGTERM)
+        with suppress(OSError):  # it has ended in this moment, or is being closed
+            os.write(self._lifeline, END_REQUEST)
 
     @property
     def _stdin(self) -> asyncio.StreamWriter:

@@ -126,6 +126,13 @@ async def test_a_server_that_cannot_be_used(rig: Rig, behaviour: str, why: str) 
     check_lost(rig, why)
 
 
+async def test_the_exit_code_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the end of a server comes long after the end of its output."""
+    monkeypatch.setattr("sidecar.capabilities.mcp.process._EXIT_S", 0)
+    await rig.start(rig.plain("dead"))
+    check_lost(rig, "exit code 3: out of luck, token=[secret]")
+
+
 @pytest.mark.parametrize(
     "behaviour",
     [
