@@ -147,8 +147,10 @@ class DraftUpdateMapper:
         """Yield the updates of *event*."""
         kind, turn_id = event["kind"], event.get("turnId")
         if kind in _ENDS:
+            if event["seq"] == 0:  # the mark behind a turn of the past that was stopped or failed
+                yield make_update("notice", **notice_of(event))
             # A prompt that is removed from the queue ends, too, while another one is being answered.
-            if self._running is not None and self._running == turn_id:
+            elif self._running is not None and self._running == turn_id:
                 self._running = None
                 yield idle_update(event)
             return

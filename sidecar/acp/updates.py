@@ -148,7 +148,7 @@ def plan_update(event: WireEvent) -> Update:
 
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
-    """Return the notice of ``fileStale``, ``retry``, ``compactionNear``, ``budgetNear`` or ``notice``."""
+    """Return the notice of an event, or of the end of a turn without a whole answer."""
     data = event["data"]
     match event["kind"]:
         case "fileStale":
@@ -164,6 +164,12 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
             description = f"{share}; /compact with a wish decides what the summary stresses"
         case "budgetNear":
             severity, title, description = "warning", "A budget is nearly used up", describe_budget(data)
+        case "settled":
+            severity, title, description = "warning", "The turn was stopped", ""
+            if data["stopReason"] != "cancelled":
+                title, description = "The turn ended early", data["stopReason"].replace("_", " ")
+        case "faulted":
+            severity, title, description = "error", "The turn failed", data["message"]
         case _:
             severity, title, description = data["severity"], data["title"], data.get("description", "")
     notice = {"severity": severity, "title": title, "_meta": _event_meta(event)}
@@ -251,8 +257,14 @@ def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
         filter(None, (notice["severity"].capitalize(), notice["title"], notice.get("description")))
     )
     # Many clients join all chunks, so that the blank lines alone keep it apart from the answer.
-    chunk = _chunk(update, {"type": "text", "text": f"\n\n{text}\n\n"}, f"notice-{event['seq']}")
+    message_id = f"notice-{event['seq'] or event['turnId']}"
+    chunk = _chunk(update, {"type": "text", "text": f"\n\n{text}\n\n"}, message_id)
     return (chunk | {"_meta": notice["_meta"]},)
+
+
+def past_end_updates(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    """Return the mark behind a turn of the past that was stopped or failed; a live end answers its prompt."""
+    return _notice(mapper, event) if event["seq"] == 0 else ()
 
 
 class ToolUpdates:
@@ -475,6 +487,8 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,
+    "settled": past_end_updates,
+    "faulted": past_end_updates,
     "gap": UpdateMapperV1.gap_updates,
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
@@ -486,4 +500,4 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "infoChanged": lambda _, event: (info_update(event),),
 }
 
-_KINDS: Final = frozenset(_TABLE)
+_KINDS: Final = frozenset(_TABLE) - {"settled", "faulted"}

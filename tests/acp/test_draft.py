@@ -321,6 +321,13 @@ def test_the_end_of_a_turn(kind: str, data: dict[str, Any], expected: dict[str, 
     assert update == state("idle") | expected | {"_meta": {"sidecar": {**data, "seq": 1}}}
 
 
+def test_a_stopped_turn_of_the_past_has_a_mark_behind_it() -> None:
+    data = {"stopReason": "cancelled"}
+    event = {"sid": "s", "seq": 0, "at": 0, "turnId": "t", "kind": "settled", "data": data}
+    (update,) = DraftUpdateMapper().updates(event)
+    assert (update["sessionUpdate"], update["title"]) == ("notice", "The turn was stopped")
+
+
 def state(name: str) -> dict[str, str]:
     return {"sessionUpdate": "state_update", "state": name}
 

@@ -804,3 +804,26 @@ def test_a_client_that_takes_plans_by_their_ids() -> None:
     ):
         event = {"sid": "s1", "seq": 1, "at": 0, "kind": "plan", "data": {"entries": entries}}
         assert [*mapper.updates(event)] == [update]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        pytest.param("settled", {"stopReason": "cancelled"}, "Warning: The turn was stopped", id="stopped"),
+        pytest.param(
+            "settled",
+            {"stopReason": "max_tokens"},
+            "Warning: The turn ended early: max tokens",
+            id="ended by a limit",
+        ),
+        pytest.param("faulted", {"message": "no key"}, "Error: The turn failed: no key", id="failed"),
+    ],
+)
+def test_a_turn_of_the_past_without_a_whole_answer_has_a_mark_behind_it(
+    check_one_update: CheckTold, kind: str, data: dict[str, Any], text: str
+) -> None:
+    """A live one answers its prompt, and the client shows the reason."""
+    past, live = event(kind, seq=0, **data) | {"turnId": "t"}, event(kind, **data) | {"turnId": "t"}
+    shown = chunk("agent_message_chunk", {"type": "text", "text": f"\n\n{text}\n\n"}, "notice-t")
+    expected = shown | {"_meta": {"sidecar": {kind: data}}}
+    check(check_one_update, [live, past], [expected], notices=False, compactions=False)

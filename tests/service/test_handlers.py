@@ -161,6 +161,28 @@ async def test_every_turn_that_failed_or_was_stopped_keeps_its_mark(
     assert {each["head"] for each in ends} == {loaded["snapshot"]["head"]}
 
 
+@pytest.mark.parametrize(
+    ("replay", "kinds"),
+    [
+        pytest.param({"lastTurns": 0}, [], id="no turn, and no end of one"),
+        pytest.param({"lastTurns": 1}, ["userMessage", "message", "settled"], id="the newest turn"),
+    ],
+)
+async def test_the_end_of_a_turn_comes_behind_its_prompt(
+    make_desk: Any, replay: dict[str, int], kinds: list[str]
+) -> None:
+    desk = make_desk([[Say("half"), Hang()]])
+    client, other = desk.client(), desk.client()
+    sid = await desk.talk(client)
+    running = asyncio.ensure_future(desk.ask(client, sid, "1"))
+    await client.until("textDelta", 1)
+    await client.call("turn/interrupt", sid=sid)
+    await running
+    await other.call("session/load", sid=sid, replay=replay)
+    replayed = [each["kind"] for each in other.sink.notifications("sidecar/event") if each["seq"] == 0]
+    assert [kind for kind in replayed if kind not in ("commandsChanged", "usage")] == kinds
+
+
 @pytest.mark.parametrize("method", ["attach", "session/load"])
 async def test_one_more_client_is_introduced_without_an_event_for_the_others(
     make_desk: Any, method: str

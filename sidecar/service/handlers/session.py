@@ -132,7 +132,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     # The newest turn may have ended with a node that the parts leave out.
     last = (
         [replay_end(session.sid, newest_end, history.head, result.usage)]
-        if newest_end is not None and partial_node(newest_end) is not None
+        if parts and newest_end is not None and partial_node(newest_end) is not None
         else []
     )
 
