@@ -42,7 +42,6 @@ from sidecar.acp.updates import (
 from sidecar.acp.version import ProtocolVersion, permission_meta
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
-from sidecar.conductor.record.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import RequestCancelled, acp_code
 from sidecar.service.contract import Answer
@@ -105,8 +104,8 @@ def answer_at_place(event: Event, turn_id: str) -> dict[str, Any] | None:
     match event.data:
         case UserMessage(node_id=node_id):
             return {"messageId": message_id(node_id, turn_id, event.seq)}
-        case Faulted(error_kind=kind, message=message):
-            raise TurnFailed(event.sid, turn_id, TurnFault(kind, message))
+        case Faulted() as fault:
+            raise TurnFailed(event.sid, fault)
         case Settled():
             return _withdrawn_answer()
     return None

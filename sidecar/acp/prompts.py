@@ -20,7 +20,6 @@ from sidecar.acp.sessions import Request
 from sidecar.acp.shapes import OUT_OF_REQUESTS, stop_reason_of
 from sidecar.conductor.events import Event, Faulted, Settled
 from sidecar.conductor.record.log import EventLog
-from sidecar.conductor.record.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer
@@ -159,5 +158,5 @@ def answer_at_end(event: Event, turn_id: str) -> dict[str, Any] | None:
     elif data.error_kind == _OUT_OF_REQUESTS:
         stop_reason = OUT_OF_REQUESTS
     else:
-        raise TurnFailed(event.sid, data.turn_id, TurnFault(data.error_kind, data.message))
+        raise TurnFailed(event.sid, data)
     return {"stopReason": stop_reason, "_meta": {"sidecar": to_wire(data) | {"seq": event.seq}}}

@@ -97,7 +97,7 @@ async def run_child(
                 await asyncio.shield(receipt.outcome)
         if is_over:
             outcome = receipt.outcome.result()
-            problem = _ENDS.get(outcome.stop_reason)
+            problem = _ENDS.get(outcome.stop_reason or "")
             if outcome.fault is not None:
                 state, problem = "failed", outcome.fault.message
             elif outcome.stop_reason != "cancelled":

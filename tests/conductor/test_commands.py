@@ -59,7 +59,7 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
     started = await session.submit(text("/help"))
     outcome = await started.outcome
     assert (started.disposition, started.user_node_id) == ("started", None)
-    assert (outcome.stop_reason, outcome.head, outcome.fault) == ("end_turn", None, None)
+    assert (outcome.stop_reason, outcome.last.head, outcome.fault) == ("end_turn", None, None)
     events = session.record.log.after(0)
     assert [event.kind for event in events if event.kind != "phase"] == [
         "userMessage",
@@ -314,4 +314,4 @@ async def test_the_answer_is_one_message(make_stage: Any) -> None:
     session = await stage.session()
     outcome = await stage.ask(session, "/status")
     messages = [event.data for event in session.record.log.after(0) if isinstance(event.data, Message)]
-    assert messages == [Message(f"{outcome.turn_id}.0", ({"type": "text", "text": outcome.text},))]
+    assert messages == [Message(f"{outcome.last.turn_id}.0", ({"type": "text", "text": outcome.text},))]

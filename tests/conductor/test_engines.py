@@ -301,10 +301,10 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
     while not done:
         outcome = await stage.ask(session, f"prompt {len(list(session.record.history.turns))}")
         assert outcome.fault is None
-        assert outcome.usage.used < 8_000
+        assert outcome.last.usage.used < 8_000
         done = [each for each in session.record.compactions.all if each.status == "completed"]
     assert (done[0].trigger, done[0].engine) == ("auto", engine)
-    seen = outcome.usage.engine_view[engine]
+    seen = outcome.last.usage.engine_view[engine]
     assert seen.used <= seen.limit
     sent = stage.model.calls[-1].conversation
     assert sent.turns[-1] == list(session.record.history.turns)[-2]

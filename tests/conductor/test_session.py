@@ -227,7 +227,7 @@ async def test_a_failing_model_faults_the_turn_and_not_the_session(
     session = await stage.session()
     failed = await stage.ask(session, "1")
     assert failed.fault is not None
-    assert failed.fault.kind == kind
+    assert failed.fault.error_kind == kind
     assert kinds(session)[-1] == "faulted"
     assert emitted(session, Faulted)[0].error_kind == kind
     assert (await stage.ask(session, "2")).text == "two"
@@ -271,7 +271,7 @@ async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(ma
     stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))], [Say("two")]])
     session = await stage.session()
     assert session.window.request.usage().source == "estimate"
-    usage = (await stage.ask(session, "1")).usage
+    usage = (await stage.ask(session, "1")).last.usage
     assert usage.source == "provider"
     assert 1200 < usage.used < 1220
     assert usage.session_total is not None
@@ -360,7 +360,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
         else:
             fault = (await stage.ask(session, "three")).fault
             assert fault is not None
-            assert fault.kind == "invalidState"
+            assert fault.error_kind == "invalidState"
     assert (await stage.ask(session, "four")).stop_reason == "end_turn"
 
 

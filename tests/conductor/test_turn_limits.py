@@ -28,7 +28,7 @@ async def test_a_turn_ends_as_a_fault_when_it_needs_one_call_more_than_it_may_ma
     session = await stage.session()
     receipt = await session.submit(text("go on"), max_model_calls=3)
     fault = (await receipt.outcome).fault
-    assert (fault.kind, fault.message) == (
+    assert (fault.error_kind, fault.message) == (
         "turnBudget",
         "the run may make 3 model calls and needs another",
     )
@@ -70,7 +70,7 @@ async def test_two_calls_that_fail_in_turns_end_the_turn_too(make_stage: Any) ->
     calls = [[Call("read", {"path": f"none{n % 2}.txt"})] for n in range(30)]
     stage = await make_stage([*calls, [Say("something else")]], tools=[READ])
     ended = await stage.ask(await stage.session(), "read them")
-    assert ended.fault.kind == "turnBudget"
+    assert ended.fault.error_kind == "turnBudget"
     assert len(stage.model.calls) == 9
 
 
@@ -86,13 +86,15 @@ async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage
     stage = await make_stage([*[again] * 9, [Say("something else")]], tools=[READ])
     session = await stage.session()
     ended = await stage.ask(session, "read it")
-    assert ended.fault.kind == "turnBudget"
+    assert ended.fault.error_kind == "turnBudget"
     assert ended.fault.message == "the same call of a tool has failed 5 times in a row; say how to go on"
     blocks = (block for turn in session.record.history.turns for block in turn.blocks)
     results = [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
     assert ["Do not repeat it" in result for result in results] == [False, False, True, True, True]
     assert len(stage.model.calls) == 5
-    assert (await stage.ask(session, "go on")).fault.kind == "turnBudget", "it is told of each further one"
+    assert (await stage.ask(session, "go on")).fault.error_kind == "turnBudget", (
+        "it is told of each further one"
+    )
     assert len(stage.model.calls) == 6
 
 
@@ -105,7 +107,7 @@ async def test_a_call_with_the_same_result_is_told_and_then_ends_the_turn(make_s
     stage = await make_stage([[Call("ls", {})]] * 30, tools=[LS])
     session = await stage.session()
     ended = await stage.ask(session, "look")
-    assert ended.fault.kind == "turnBudget"
+    assert ended.fault.error_kind == "turnBudget"
     assert ended.fault.message == (
         "the same call of a tool has had the same result 10 times, with nothing new in between; "
         "say how to go on"
@@ -120,7 +122,7 @@ async def test_two_calls_that_take_turns_end_the_turn_too(make_stage: Any) -> No
     pair = [[Call("ls", {})], [Call("ls", {"path": "."})]]
     stage = await make_stage([*pair * 20, [Say("done")]], tools=[LS])
     ended = await stage.ask(await stage.session(), "look")
-    assert ended.fault.kind == "turnBudget"
+    assert ended.fault.error_kind == "turnBudget"
     assert len(stage.model.calls) == 20
 
 

@@ -78,7 +78,7 @@ async def test_a_second_refusal_is_the_end_of_the_turn(on_stage: Any, told: Any)
     async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, FULL, DONE]}) as stage:
         session = await a_long_talk(stage)
         outcome = await stage.ask(session, "four")
-        assert outcome.fault.kind == "modelFailed"
+        assert outcome.fault.error_kind == "modelFailed"
         assert (len(stage.fake.calls), len(compactions(told, session))) == (6, 2)
         assert (await stage.ask(session, "five")).text == "done"
 

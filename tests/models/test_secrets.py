@@ -41,7 +41,7 @@ async def test_a_key_that_is_refused_and_repeated_is_shown_nowhere(
             monkeypatch.setenv(APIS[api], key)
             outcome = await stage.ask(session, "hello")
             (call,) = stage.fake.calls
-    assert outcome.fault.kind == "authRequired"
+    assert outcome.fault.error_kind == "authRequired"
     assert key in str(call.headers)
     assert key not in json.dumps(told(session)) + outcome.fault.message
     assert key not in stored(stage.home)

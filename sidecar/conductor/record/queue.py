@@ -23,8 +23,9 @@ from msgspec import Struct
 from sidecar._internal.errors import bug, call_all, log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, SlashCommand
-from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.contract import Author, Compaction, QueueItem, StopReasonName
 from sidecar.conductor.engine import CompactionRequest
+from sidecar.conductor.events import Faulted, Settled
 from sidecar.conductor.records import newest_record
 from sidecar.llmgateway.contract import CostBudget, Turn, UserTurn
 from sidecar.permissions.rules import Rule
@@ -35,22 +36,21 @@ MAX_WAITING: Final = 128
 """The most jobs that wait in one session."""
 
 
-class TurnFault(Value):
-    """The reason why a turn failed; *kind* is a RunErrorKind by its wire name, such as ``modelFailed``."""
+class TurnOutcome(Value):
+    """The end of a turn for those that wait for it: its last event, and the text of its last answer."""
 
-    kind: str
-    message: str
+    last: Settled | Faulted
+    text: str = ""
 
+    @property
+    def fault(self) -> Faulted | None:
+        """The failure of the turn, None for a turn that settled."""
+        return self.last if isinstance(self.last, Faulted) else None
 
-class TurnOutcome(Value, kw_only=True):
-    """The end of a turn: *text* is the last answer, *fault* is None for a turn that settled."""
-
-    turn_id: str
-    stop_reason: StopReasonName
-    head: str | None
-    usage: ContextUsage
-    text: str
-    fault: TurnFault | None = None
+    @property
+    def stop_reason(self) -> StopReasonName | None:
+        """The reason why the turn settled, None for a turn that failed."""
+        return None if isinstance(self.last, Faulted) else self.last.stop_reason
 
 
 class SubmitReceipt(Value, kw_only=True):

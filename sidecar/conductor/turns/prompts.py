@@ -261,10 +261,10 @@ class Prompts:
         except Exception as error:
             log_fault("the context meter", error)
             usage = unknown_usage(head)
-        outcome = TurnOutcome(turn_id=job.turn_id, stop_reason="cancelled", head=head, usage=usage, text="")
-        self._record.events.emit_for(job.turn_id, Settled(job.turn_id, "cancelled", head, usage, 0))
+        last = Settled(job.turn_id, "cancelled", head, usage, 0)
+        self._record.events.emit_for(job.turn_id, last)
         if not job.outcome.done():
-            job.outcome.set_result(outcome)
+            job.outcome.set_result(TurnOutcome(last))
 
     def on_begin(self) -> None:
         """Forget the turn before, now that a prompt has left the queue."""

@@ -21,7 +21,7 @@ from sidecar.conductor.contract import ContextUsage, StopReasonName, TurnEnd
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.record.branching import branch_entry
-from sidecar.conductor.record.queue import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.record.queue import PromptJob, TurnOutcome
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.work import last_event
 from sidecar.conductor.spending import BudgetReachedError
@@ -55,11 +55,12 @@ _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "
 
 
 class _Answer(Value):
-    """The result of a turn, before it is stored and published."""
+    """The result of a turn, before it is stored and published; *error_kind* is empty unless it failed."""
 
     stop: StopReasonName
     text: str = ""
-    fault: TurnFault | None = None
+    error_kind: str = ""
+    message: str = ""
     budget: BudgetReachedError | None = None
 
 
@@ -115,7 +116,7 @@ class TurnRunner:
             self._record.spending.begin_prompt(job.budget)
         try:
             answer = await self._answer(job)
-            if answer.fault is None and answer.stop == "end_turn" and not answer.text:
+            if not answer.error_kind and answer.stop == "end_turn" and not answer.text:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
             if answer.budget is not None:
@@ -171,7 +172,7 @@ class TurnRunner:
         Where a call was cut, its result says so to the model already.
         """
         for _ in range(_MOST_CONTINUATIONS):
-            if answer.fault is not None or answer.stop != "max_tokens" or self._was_stopped():
+            if answer.error_kind or answer.stop != "max_tokens" or self._was_stopped():
                 break
             is_text = self._history.current[-1].kind == "assistant"
             if is_text:
@@ -186,7 +187,7 @@ class TurnRunner:
     async def go_on_for_hooks(self, job: PromptJob, answer: _Answer) -> _Answer:
         """Let the agent go on while a hook does not let it stop, for a bounded number of times."""
         for _ in range(_MOST_STOPS_REFUSED):
-            if answer.fault is not None or answer.stop != "end_turn":
+            if answer.error_kind or answer.stop != "end_turn":
                 break
             asked = await self._extensions.may_stop(answer.text, self._stop)
             if asked is None or self._was_stopped():
@@ -257,14 +258,13 @@ class TurnRunner:
 
         def close(answer: _Answer) -> Settled | Faulted:
             """Return the last event of a turn with *answer*, which is stored from now on as its end."""
-            fault, duration_ms = answer.fault, max(0, self._record.clock_ms() - started_ms)
             end = self._record.work.closing = TurnEnd(
                 turn_id=job.turn_id,
                 head=head if job.item_id in self._record.queue.entered else None,
-                stop_reason=answer.stop if fault is None else None,
-                error_kind="" if fault is None else fault.kind,
-                message="" if fault is None else fault.message,
-                duration_ms=duration_ms,
+                stop_reason=None if answer.error_kind else answer.stop,
+                error_kind=answer.error_kind,
+                message=answer.message,
+                duration_ms=max(0, self._record.clock_ms() - started_ms),
             )
             return last_event(end, head, usage)
 
@@ -291,7 +291,7 @@ class TurnRunner:
         finally:
             self._events.end_turn()
             if job.command is None:
-                problem = {} if answer.fault is None else {"error": answer.fault.message}
+                problem = {"error": answer.message} if answer.error_kind else {}
                 told = {
                     "text": answer.text,
                     "stopReason": answer.stop,
@@ -301,16 +301,7 @@ class TurnRunner:
                 self._extensions.report_end(told)
             # Done already when the client that waited for it was cancelled.
             if not job.outcome.done():
-                job.outcome.set_result(
-                    TurnOutcome(
-                        turn_id=job.turn_id,
-                        stop_reason=answer.stop,
-                        head=head,
-                        usage=usage,
-                        text=answer.text,
-                        fault=answer.fault,
-                    )
-                )
+                job.outcome.set_result(TurnOutcome(last, answer.text))
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
         now = self._record.clock_ms()
@@ -336,10 +327,10 @@ def unknown_usage(head: str | None) -> ContextUsage:
 
 def _error_answer(where: str, error: Exception) -> _Answer:
     if isinstance(error, SidecarError):
-        return _Answer("cancelled", fault=TurnFault(error.kind, error.message))
+        return _Answer("cancelled", error_kind=error.kind, message=error.message)
     log_fault(where, error)
     text = f"internal error ({type(error).__name__}); see the daemon's log"
-    return _Answer("cancelled", fault=TurnFault("invalidState", text))
+    return _Answer("cancelled", error_kind="invalidState", message=text)
 
 
 def answer_of(snapshot: RunSnapshot | None) -> _Answer:
@@ -359,4 +350,4 @@ def answer_of(snapshot: RunSnapshot | None) -> _Answer:
     is_auth = isinstance(error.cause, GatewayError) and error.cause.kind == "auth"
     kind = "authRequired" if is_auth else _FAULT_KINDS.get(error.kind, "invalidState")
     stop = _STOP_REASONS.get(snapshot.stop, "end_turn")
-    return _Answer(stop, text, TurnFault(kind, error.message))
+    return _Answer(stop, text, kind, error.message)

@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sidecar._internal.errors import LeaseLostError, SidecarError
-from sidecar.conductor.record.queue import SubmitReceipt, TurnFault
+from sidecar.conductor.events import Faulted
+from sidecar.conductor.record.queue import SubmitReceipt
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.service.handlers.session import answer_after
@@ -28,9 +29,9 @@ class TurnFailed(SidecarError):
 
     kind: ClassVar[str] = "invalidState"
 
-    def __init__(self, sid: str, turn_id: str, fault: TurnFault) -> None:
-        super().__init__(fault.message, sid=sid, turnId=turn_id)
-        self.kind = fault.kind  # type: ignore[misc]  # one class for every RunErrorKind
+    def __init__(self, sid: str, fault: Faulted) -> None:
+        super().__init__(fault.message, sid=sid, turnId=fault.turn_id)
+        self.kind = fault.error_kind  # type: ignore[misc]  # one class for every RunErrorKind
 
 
 def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStartResult]:
@@ -68,15 +69,16 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
 
     async def answer() -> m.TurnRunResult:
         done = await asyncio.shield(submitted.outcome)
-        if done.fault is not None:
-            raise TurnFailed(session.sid, done.turn_id, done.fault)
-        if done.stop_reason == "cancelled" and session.sid in connection.hub.lost:
+        last = done.last
+        if isinstance(last, Faulted):
+            raise TurnFailed(session.sid, last)
+        if last.stop_reason == "cancelled" and session.sid in connection.hub.lost:
             raise LeaseLostError(session.sid, connection.hub.lost[session.sid])
         return m.TurnRunResult(
-            turn_id=done.turn_id,
-            stop_reason=done.stop_reason,
-            head=done.head,
-            usage=done.usage,
+            turn_id=last.turn_id,
+            stop_reason=last.stop_reason,
+            head=last.head,
+            usage=last.usage,
             text=done.text,
             seq=session.record.log.seq,
         )
