@@ -5,7 +5,7 @@ Serving the only client of a process stands here, too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
@@ -14,7 +14,7 @@ from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile, AgentInfo, profile_of, welcome
 from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
-from sidecar.protocol.jsonrpc import Id
+from sidecar.protocol.jsonrpc import Id, member
 from sidecar.service.contract import Answer, OpenBackend
 from sidecar.service.frontend import FrontendConnection
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
@@ -74,7 +74,7 @@ class AcpConnection(FrontendConnection["AcpClient"]):
         if self._client is None:
             return
         if method == "$/cancel_request":
-            self._client.cancel_request(params.get("requestId") if isinstance(params, Mapping) else None)
+            self._client.cancel_request(member(params, "requestId"))
         else:
             self._client.handle_notification(method, params)
 

@@ -44,6 +44,7 @@ from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import RequestCancelled, acp_code
+from sidecar.protocol.jsonrpc import member
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.turn import TurnFailed
 
@@ -68,7 +69,7 @@ class DraftSessions(Sessions):
         start = params.get("replayFrom")
         if start is None:
             return await super().resume(params)
-        if not isinstance(start, Mapping) or start.get("type") != "start":
+        if member(start, "type") != "start":
             raise InvalidInput("unknown replayFrom", hint='send {"type": "start"}, or leave it out')
         return await self.load(params)
 

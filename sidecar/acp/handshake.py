@@ -12,6 +12,7 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.protocol.handshake import ClientFeatures, ServerInfo, advertise, parse_client_features
+from sidecar.protocol.jsonrpc import member
 from sidecar.transport.peer import Limits
 
 ACP_VERSION: Final = 1
@@ -77,24 +78,26 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         hint = f"this agent speaks version {ACP_VERSION}"
         raise InvalidInput("params.protocolVersion must be an integer", hint=hint)
     is_draft = "acp2" in faces and params["protocolVersion"] >= ACP_DRAFT
-    declared = _object(params, "capabilities" if is_draft else "clientCapabilities")
-    session, files = _object(declared, "session"), _object(declared, "fs")
-    elicitation = _object(declared, "elicitation")
-    name = _object(params, "info" if is_draft else "clientInfo").get("name")
+    name = member(params, "info" if is_draft else "clientInfo", "name")
+    options = member(params, "_meta", "sidecar")
+
+    def declared(*names: str) -> Any:
+        return member(params, "capabilities" if is_draft else "clientCapabilities", *names)
+
     return AcpProfile(
         version=ACP_DRAFT if is_draft else ACP_VERSION,
         name=name if isinstance(name, str) else "",
-        takes_notices=isinstance(session.get("notices"), Mapping),
-        takes_compactions=isinstance(session.get("compaction"), Mapping),
-        takes_plans=isinstance(declared.get("plan"), Mapping),
-        takes_subagents=is_draft or isinstance(declared.get("subagents"), Mapping),
-        reads_files=not is_draft and files.get("readTextFile") is True,
-        writes_files=not is_draft and files.get("writeTextFile") is True,
-        runs_commands=not is_draft and declared.get("terminal") is True,
-        shows_forms=isinstance(elicitation.get("form"), Mapping),
-        shows_urls=isinstance(elicitation.get("url"), Mapping),
-        features=parse_client_features(_object(declared, "_meta").get("sidecar")),
-        options=_object(_object(params, "_meta"), "sidecar"),
+        takes_notices=isinstance(declared("session", "notices"), Mapping),
+        takes_compactions=isinstance(declared("session", "compaction"), Mapping),
+        takes_plans=isinstance(declared("plan"), Mapping),
+        takes_subagents=is_draft or isinstance(declared("subagents"), Mapping),
+        reads_files=not is_draft and declared("fs", "readTextFile") is True,
+        writes_files=not is_draft and declared("fs", "writeTextFile") is True,
+        runs_commands=not is_draft and declared("terminal") is True,
+        shows_forms=isinstance(declared("elicitation", "form"), Mapping),
+        shows_urls=isinstance(declared("elicitation", "url"), Mapping),
+        features=parse_client_features(declared("_meta", "sidecar")),
+        options=options if isinstance(options, Mapping) else {},
     )
 
 
@@ -141,8 +144,3 @@ def welcome(info: AgentInfo, limits: Limits, version: int) -> dict[str, Any]:
         # Some clients look for it here.
         "_meta": {"steering": _STEERING},
     }
-
-
-def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, Mapping) else {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar.acp.handshake import AcpProfile
 from sidecar.capabilities.contract import RunInTerminal, TerminalCommand, TerminalEnd
+from sidecar.protocol.jsonrpc import member
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import ClientFileSource, Dispose
 from sidecar.workspace.workspace import Workspace
@@ -81,7 +82,7 @@ class ClientFiles:
             return None
         except (PeerRefused, PeerGoneError):
             return None
-        content = reply.get("content") if isinstance(reply, Mapping) else None
+        content = member(reply, "content")
         return content if isinstance(content, str) else None
 
     async def write(self, sid: str, path: Path, text: str) -> bool:
@@ -175,7 +176,7 @@ class ClientTerminals:
                 made = await self._peer.request("terminal/create", params)
         except _FAILURES:
             return None
-        terminal_id = made.get("terminalId") if isinstance(made, Mapping) else None
+        terminal_id = member(made, "terminalId")
         return terminal_id if isinstance(terminal_id, str) else None
 
     async def _wait_for_exit(
@@ -205,10 +206,7 @@ class ClientTerminals:
 
 def terminal_end(reply: Any, reason: EndReason) -> TerminalEnd:
     """Return the end of a command, with the output and exit code of the client's *reply* as far as valid."""
-    fields: Mapping[str, Any] = reply if isinstance(reply, Mapping) else {}
-    status = fields.get("exitStatus")
-    code = status.get("exitCode") if isinstance(status, Mapping) else None
-    output = fields.get("output")
+    output, code = member(reply, "output"), member(reply, "exitStatus", "exitCode")
     return TerminalEnd(
         output if isinstance(output, str) else "", code if isinstance(code, int) else None, reason
     )

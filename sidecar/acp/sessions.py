@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.shapes import WORK_FIELDS, iso_time, mode_state, model_state, option_of
 from sidecar.conductor.errors import SessionNotFound
+from sidecar.protocol.jsonrpc import member
 from sidecar.service.contract import Answer
 
 _SERVER_TYPES: Final = (None, "stdio", "http", "sse")
@@ -57,8 +58,7 @@ def content(params: Mapping[str, Any]) -> list[Any]:
 
 def extras(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return ``_meta.sidecar``: wishes beyond the protocol, such as a model."""
-    meta = params.get("_meta")
-    found = meta.get("sidecar") if isinstance(meta, Mapping) else None
+    found = member(params, "_meta", "sidecar")
     return found if isinstance(found, Mapping) else {}
 
 
@@ -79,18 +79,16 @@ def brief_of(params: Mapping[str, Any]) -> dict[str, Any]:
     Clients of other agents send it as ``_meta.systemPrompt``. A client that would replace the whole prompt is
     refused: tools and summaries rely on it.
     """
-    meta = params.get("_meta")
     prompt = params.get("systemPrompt")
-    if prompt is None and isinstance(meta, Mapping):
-        prompt = meta.get("systemPrompt")
+    if prompt is None:
+        prompt = member(params, "_meta", "systemPrompt")
     match prompt:
         case None:
             return {}
         case {"append": str(added)}:
             return {"brief": added}
         case {"mode": "append", "content": [_, *_] as blocks}:
-            found = (each.get("text") for each in blocks if isinstance(each, Mapping))
-            texts = [each for each in found if isinstance(each, str)]
+            texts = [text for each in blocks if isinstance(text := member(each, "text"), str)]
             if len(texts) == len(blocks):
                 return {"brief": "\n\n".join(texts)}
         case str() | {"mode": "override"}:

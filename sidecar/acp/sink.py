@@ -26,7 +26,7 @@ from sidecar.conductor.contract import (
 from sidecar.conductor.events import Event
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
-from sidecar.protocol.jsonrpc import encode_notification
+from sidecar.protocol.jsonrpc import encode_notification, member
 from sidecar.service.frontend import ask_form, ask_permission, id_of_selection, read_form_answer
 from sidecar.text.forms import buttons_of, describe_form
 from sidecar.transport.outbox import FeedItem, Gap, Projection
@@ -121,7 +121,7 @@ class AcpSink:
         """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
 
         def chosen_id(reply: Any) -> object:
-            return id_of_selection(reply.get("outcome") if isinstance(reply, Mapping) else None)
+            return id_of_selection(member(reply, "outcome"))
 
         followed = self._followed.get(request.sid)
         mapper = self._past_mapper if followed is None else followed.mapper
@@ -238,8 +238,8 @@ def choice_question(form: Elicitation) -> PermissionRequest:
 
 def read_choice(form: Elicitation, reply: Any) -> ElicitationAnswer | None:
     """Return the answer that an option of :func:`choice_question` stands for, None for another reply."""
-    outcome = reply.get("outcome") if isinstance(reply, Mapping) else None
-    if isinstance(outcome, Mapping) and outcome.get("outcome") == "cancelled":
+    outcome = member(reply, "outcome")
+    if member(outcome, "outcome") == "cancelled":
         return ElicitationAnswer("cancel")
     chosen = id_of_selection(outcome)
     if chosen == _DECLINE:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar._internal.values import Value
+from sidecar.protocol.jsonrpc import member
 
 PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
@@ -159,24 +160,19 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
     """
     if not isinstance(declared, Mapping) or PROTOCOL not in _items(declared.get("protocol", [PROTOCOL])):
         return None
-    events = declared.get("events")
-    takes_events = _is_declared(events)
-    events = events if isinstance(events, Mapping) else {}
-    elicitation = declared.get("elicitation")
-    elicitation = elicitation if isinstance(elicitation, Mapping) else {}
-    kinds, wait_ms, editor = events.get("kinds"), events.get("coalesceMs"), declared.get("editor")
+    kinds, wait_ms = member(declared, "events", "kinds"), member(declared, "events", "coalesceMs")
     wait_ms = wait_ms if isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) else 0
     return ClientFeatures(
-        takes_events=takes_events,
+        takes_events=_is_declared(declared.get("events")),
         coalesce_s=min(max(wait_ms, 0), _MAX_COALESCE_MS) / 1000,
         kinds=frozenset(_names(kinds)) if isinstance(kinds, list) else None,
-        opt_out=frozenset(_names(events.get("optOut"))),
+        opt_out=frozenset(_names(member(declared, "events", "optOut"))),
         asks_permission=_is_declared(declared.get("permission")),
-        shows_forms=_is_declared(elicitation.get("form")),
-        shows_urls=_is_declared(elicitation.get("url")),
+        shows_forms=_is_declared(member(declared, "elicitation", "form")),
+        shows_urls=_is_declared(member(declared, "elicitation", "url")),
         applies_edits=_is_declared(declared.get("edits")),
         answers_diagnostics=_is_declared(declared.get("diagnostics")),
-        answers_queries=frozenset(_names(editor.get("query") if isinstance(editor, Mapping) else None)),
+        answers_queries=frozenset(_names(member(declared, "editor", "query"))),
     )
 
 

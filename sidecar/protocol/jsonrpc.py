@@ -144,6 +144,17 @@ def _refuse(message_id: Id | None, message: str) -> Malformed:
     return Malformed(message_id, RequestRefused("invalidRequest", message))
 
 
+def member(value: Any, *names: str) -> Any:
+    """Return the member of a JSON value that the path of *names* leads to, None where there is none.
+
+    >>> member({"outcome": {"optionId": "yes"}}, "outcome", "optionId"), member([], "outcome")
+    ('yes', None)
+    """
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def encode_result(message_id: Id, value: Any) -> bytes:
     """Return the answer *value* to *message_id*. Raises TypeError for a value that JSON cannot hold."""
     return _encode({"jsonrpc": VERSION, "id": message_id, "result": value})

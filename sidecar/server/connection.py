@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -24,7 +24,7 @@ from sidecar._internal.values import Value
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
-from sidecar.protocol.jsonrpc import Id
+from sidecar.protocol.jsonrpc import Id, member
 from sidecar.server.handshake import (
     Handshake,
     InitializeParams,
@@ -183,7 +183,7 @@ class LspConnection(FrontendConnection["LspClient"]):
                 self._has_exited = True
                 self._peer.end()
             case "$/cancelRequest":
-                self._peer.cancel(_member(params, "id"))
+                self._peer.cancel(member(params, "id"))
             case _ if self._phase is _Phase.READY:
                 if self._is_traced and not method.startswith("$/"):
                     self._trace(f"Received notification '{method}'")
@@ -194,7 +194,7 @@ class LspConnection(FrontendConnection["LspClient"]):
                             assert self._asked is not None
                             self._cover(self._asked.folder_uris)
                         case "window/workDoneProgress/cancel":
-                            self.open_client().progress.cancel(_member(params, "token"))
+                            self.open_client().progress.cancel(member(params, "token"))
                         case "sidecar/editor/context":
                             self.open_client().report_editor(params)
                         case "textDocument/publishDiagnostics":
@@ -242,7 +242,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         why = error if isinstance(error, InvalidInput) else error.kind
         _log.warning("notification %.100r was ignored: %.300s", method, why)
         if method == "textDocument/didChange":
-            self.open_client().documents.drop(_member(_member(params, "textDocument"), "uri"))
+            self.open_client().documents.drop(member(params, "textDocument", "uri"))
 
     def _notify_server(self, method: str, params: Any) -> None:
         outcome = self._server.call(method, params)
@@ -360,7 +360,3 @@ async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime)
 def load_server() -> None:
     """Load the modules of the language server; blocks."""
     import_module(_SERVER)
-
-
-def _member(params: Any, name: str) -> Any:
-    return params.get(name) if isinstance(params, Mapping) else None

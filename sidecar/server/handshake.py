@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from msgspec import Struct, ValidationError, convert, field
-from msgspec.structs import fields
+from msgspec import Struct, ValidationError, convert
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.protocol.handshake import ClientFeatures, ServerInfo, parse_client_features
+from sidecar.protocol.jsonrpc import member
 
 if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
@@ -70,38 +70,35 @@ class Handshake(Value):
 
 def profile_of(params: InitializeParams) -> ClientProfile:
     """Return the capabilities that *params* declare."""
-    window, workspace = params.capabilities.window, params.capabilities.workspace
-    document, experimental = params.capabilities.text_document, params.capabilities.experimental
-    watched = workspace.did_change_watched_files
+
+    def declared(*names: str) -> Any:
+        return member(params.capabilities, *names)
+
+    def is_object(*names: str) -> bool:
+        return isinstance(declared(*names), Mapping)  # an empty one, too
+
+    edits = declared("workspace", "applyEdit") and declared("workspace", "workspaceEdit", "documentChanges")
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
-        features=parse_client_features(
-            experimental.get("sidecar") if isinstance(experimental, Mapping) else None
-        ),
-        shows_progress=bool(window.work_done_progress),
-        shows_messages=_is_object(window.show_message),
-        applies_edits=bool(workspace.apply_edit and workspace.workspace_edit.document_changes),
-        registers_watchers=bool(watched.dynamic_registration),
-        watches_relative=bool(watched.relative_pattern_support),
-        shows_diagnostics=_is_object(document.publish_diagnostics),
-        shows_lenses=_is_object(document.code_lens),
-        refreshes_lenses=bool(workspace.code_lens.refresh_support),
-        shows_documents=_is_object(workspace.text_document_content),
+        features=parse_client_features(declared("experimental", "sidecar")),
+        shows_progress=bool(declared("window", "workDoneProgress")),
+        shows_messages=is_object("window", "showMessage"),
+        applies_edits=bool(edits),
+        registers_watchers=bool(declared("workspace", "didChangeWatchedFiles", "dynamicRegistration")),
+        watches_relative=bool(declared("workspace", "didChangeWatchedFiles", "relativePatternSupport")),
+        shows_diagnostics=is_object("textDocument", "publishDiagnostics"),
+        shows_lenses=is_object("textDocument", "codeLens"),
+        refreshes_lenses=bool(declared("workspace", "codeLens", "refreshSupport")),
+        shows_documents=is_object("workspace", "textDocumentContent"),
     )
 
 
 def sidecar_options(params: InitializeParams) -> Mapping[str, Any]:
     """Return ``initializationOptions.sidecar``, empty when absent. Raises InvalidInput for no object."""
-    given = params.initialization_options
-    options = given.get("sidecar") if isinstance(given, Mapping) else None
+    options = member(params.initialization_options, "sidecar")
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput("initializationOptions.sidecar must be an object")
     return options or {}
-
-
-def _is_object(value: Any) -> bool:
-    """Whether a capability is declared by an object, which may be empty."""
-    return isinstance(value, Mapping)
 
 
 StructT = TypeVar("StructT", bound=Struct)
@@ -130,78 +127,10 @@ class Folder(Struct):
     name: str
 
 
-class General(Struct, rename="camel"):
-    """The units of positions that a client offers, the one that it prefers first."""
-
-    position_encodings: list[Any] | None = None
-
-
-class Window(Struct, rename="camel"):
-    """The capabilities of ``window``."""
-
-    work_done_progress: Any = None
-    show_message: Any = None
-
-
-class WorkspaceEdits(Struct, rename="camel"):
-    """The capabilities of ``workspace.workspaceEdit``."""
-
-    document_changes: Any = None
-
-
-class WatchedFiles(Struct, rename="camel"):
-    """The capabilities of ``workspace.didChangeWatchedFiles``."""
-
-    dynamic_registration: Any = None
-    relative_pattern_support: Any = None
-
-
-class WorkspaceLenses(Struct, rename="camel"):
-    """The capabilities of ``workspace.codeLens``."""
-
-    refresh_support: Any = None
-
-
-class WorkspaceCapabilities(Struct, rename="camel"):
-    """The capabilities of ``workspace``."""
-
-    apply_edit: Any = None
-    workspace_edit: WorkspaceEdits = field(default_factory=WorkspaceEdits)
-    did_change_watched_files: WatchedFiles = field(default_factory=WatchedFiles)
-    code_lens: WorkspaceLenses = field(default_factory=WorkspaceLenses)
-    file_operations: dict[str, Any] = field(default_factory=dict)
-    text_document_content: Any = None
-
-
-class Synchronization(Struct, rename="camel"):
-    """The capabilities of ``textDocument.synchronization``."""
-
-    will_save: Any = None
-    will_save_wait_until: Any = None
-
-
-class TextDocumentCapabilities(Struct, rename="camel"):
-    """The capabilities of ``textDocument``."""
-
-    synchronization: Synchronization = field(default_factory=Synchronization)
-    publish_diagnostics: Any = None
-    code_lens: Any = None
-
-
-class Capabilities(Struct, rename="camel"):
-    """The capabilities of a client, as far as they are used here."""
-
-    general: General = field(default_factory=General)
-    window: Window = field(default_factory=Window)
-    workspace: WorkspaceCapabilities = field(default_factory=WorkspaceCapabilities)
-    text_document: TextDocumentCapabilities = field(default_factory=TextDocumentCapabilities)
-    experimental: Any = None
-
-
 class InitializeParams(Struct, rename="camel"):
     """The params of ``initialize``, as far as they are used here."""
 
-    capabilities: Capabilities
+    capabilities: dict[str, Any]
     process_id: int | None = None
     client_info: ClientName | None = None
     root_path: str | None = None
@@ -218,7 +147,7 @@ class InitializeParams(Struct, rename="camel"):
     @property
     def encoding(self) -> PositionEncoding:
         """The unit of positions: utf-8 where the client can, else the first known one that it offers."""
-        offered = self.capabilities.general.position_encodings or ()
+        offered = member(self.capabilities, "general", "positionEncodings") or ()
         known = [name for choice in offered for name in _ENCODINGS if name == choice]
         return "utf-8" if "utf-8" in known else next(iter(known), "utf-16")
 
@@ -234,12 +163,13 @@ class InitializeParams(Struct, rename="camel"):
 
 
 def read_initialize(params: Any) -> InitializeParams:
-    """Return *params* typed; capabilities that are unused here may be malformed. Raises InvalidInput."""
-    if isinstance(params, Mapping) and isinstance(params.get("capabilities"), Mapping | list):
+    """Return *params* typed; a malformed capability counts as not declared. Raises InvalidInput."""
+    if member(params, "capabilities") == []:
         # An empty object is an empty array for some clients: their language has one word for the two.
-        declared = params["capabilities"] or {}
-        if isinstance(declared, Mapping):
-            params = {**params, "capabilities": _keep_used(declared, Capabilities)}
+        params = {**params, "capabilities": {}}
+    place = ("capabilities", "general", "positionEncodings")
+    if not isinstance(member(params, *place), list | None):
+        raise InvalidInput(f"the params of 'initialize' are not valid at params.{'.'.join(place)}")
     return read_params("initialize", params, InitializeParams, strict=False)
 
 
@@ -275,17 +205,17 @@ def answer_initialize(
         info: the name and version of the server.
         advertised: the value of ``experimental.sidecar``.
     """
-    synchronization = asked.capabilities.text_document.synchronization
     sync: dict[str, Any] = {"openClose": True, "change": _INCREMENTAL}
-    if synchronization.will_save is not None:
-        sync["willSave"] = False
-    if synchronization.will_save_wait_until is not None:
-        sync["willSaveWaitUntil"] = False
+    for name in ("willSave", "willSaveWaitUntil"):
+        if member(asked.capabilities, "textDocument", "synchronization", name) is not None:
+            sync[name] = False
     sync["save"] = {"includeText": False}
-    wanted = asked.capabilities.workspace.file_operations
+    operations = (
+        name for name in _FILE_OPERATIONS if member(asked.capabilities, "workspace", "fileOperations", name)
+    )
     workspace: dict[str, Any] = {
         "workspaceFolders": {"supported": True, "changeNotifications": True},
-        "fileOperations": {name: _ALL_FILES for name in _FILE_OPERATIONS if wanted.get(name)},
+        "fileOperations": dict.fromkeys(operations, _ALL_FILES),
     }
     if handshake.profile.shows_documents:
         workspace["textDocumentContent"] = {"schemes": [DOCUMENT_SCHEME]}
@@ -296,19 +226,6 @@ def answer_initialize(
     capabilities["workspace"] = workspace
     capabilities["experimental"] = {"sidecar": advertised}
     return {"capabilities": capabilities, "serverInfo": {"name": info.name, "version": info.version}}
-
-
-def _keep_used(declared: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """Return the fields of *kind* in *declared*, without malformed groups of capabilities."""
-    used: dict[str, Any] = {}
-    for known in fields(kind):
-        value = declared.get(known.encode_name)
-        if not (isinstance(known.type, type) and issubclass(known.type, Struct)):
-            if value is not None:
-                used[known.encode_name] = value
-        elif isinstance(value, Mapping):
-            used[known.encode_name] = _keep_used(value, known.type)
-    return used
 
 
 _TOKENS: Final = ("workDoneToken", "partialResultToken")

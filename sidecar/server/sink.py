@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -31,7 +31,7 @@ from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, des
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.handshake import ClientFeatures
-from sidecar.protocol.jsonrpc import encode_notification
+from sidecar.protocol.jsonrpc import encode_notification, member
 from sidecar.server.documents import ClientWatcher, OpenDocuments, edit_applier
 from sidecar.server.handshake import ClientProfile, Handshake
 from sidecar.server.views import (
@@ -228,7 +228,7 @@ class LspClient:
             answer = await self._peer.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
         except (PeerRefused, PeerGoneError):
             return None
-        return answer.get("items") if isinstance(answer, Mapping) else None
+        return member(answer, "items")
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request to the service. Raises SidecarError, now or when awaited."""
@@ -332,7 +332,7 @@ class LspSink:
         }
 
         def chosen_id(reply: Any) -> str | None:
-            title = reply.get("title") if isinstance(reply, Mapping) else None
+            title = member(reply, "title")
             return next((option.option_id for option in request.options if option.name == title), None)
 
         return await ask_permission(self._peer, "window/showMessageRequest", params, request, chosen_id)
@@ -354,7 +354,7 @@ class LspSink:
         def read(reply: Any) -> ElicitationAnswer | None:
             if reply is None:
                 return ElicitationAnswer("cancel")
-            title = reply.get("title") if isinstance(reply, Mapping) else None
+            title = member(reply, "title")
             chosen = next((button.content for button in buttons if button.label == title), None)
             return None if chosen is None else ElicitationAnswer("accept", chosen)
 

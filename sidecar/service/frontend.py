@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from sidecar._internal.errors import SidecarError
+from sidecar.protocol.jsonrpc import member
 from sidecar.service.contract import Backend, OpenBackend
 from sidecar.transport.peer import Dialect, Frontend, Limits, Peer, PeerGoneError, PeerRefused
 from sidecar.transport.streams import ByteStream
@@ -153,11 +154,8 @@ def read_hunks(reply: Any) -> tuple[HunkAnswer, ...]:
     """
     from sidecar.conductor.contract import HunkAnswer
 
-    if not isinstance(reply, Mapping):
-        return ()
-    meta = reply.get("_meta")
-    own = meta.get("sidecar") if isinstance(meta, Mapping) else None
-    hunks = (own if isinstance(own, Mapping) else reply).get("hunks")
+    own = member(reply, "_meta", "sidecar")
+    hunks = member(own if isinstance(own, Mapping) else reply, "hunks")
     kinds = {"diff": int, "hunk": int, "accepted": bool}
     for each in [] if hunks is None else hunks if isinstance(hunks, list) else [hunks]:
         if not (
@@ -198,9 +196,9 @@ def read_form_answer(reply: Any) -> ElicitationAnswer | None:
     """Return the answer ``{"action", "content"}``, as all protocols spell it; None for another reply."""
     from sidecar.conductor.contract import ElicitationAnswer  # not above, as before
 
-    if not isinstance(reply, Mapping) or not isinstance(action := reply.get("action"), str):
+    action, content = member(reply, "action"), member(reply, "content")
+    if not isinstance(action, str):
         return None
-    content = reply.get("content")
     return ElicitationAnswer(action, content if isinstance(content, Mapping) else None)
 
 
@@ -210,6 +208,4 @@ def id_of_selection(outcome: Any) -> object:
     >>> id_of_selection({"outcome": "selected", "optionId": "yes"})
     'yes'
     """
-    if not isinstance(outcome, Mapping) or outcome.get("outcome") != "selected":
-        return None
-    return outcome.get("optionId")
+    return member(outcome, "optionId") if member(outcome, "outcome") == "selected" else None
