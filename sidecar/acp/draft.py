@@ -19,7 +19,6 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.sessions import Handler, Sessions
 from sidecar.acp.shapes import (
-    OUT_OF_REQUESTS,
     Update,
     WireEvent,
     commands_update,
@@ -31,6 +30,9 @@ from sidecar.acp.shapes import (
     usage_updates,
 )
 from sidecar.acp.updates import (
+    NOTICES,
+    WITHOUT_WORD,
+    UpdateMapper,
     as_meta,
     compaction_update,
     info_update,
@@ -127,21 +129,15 @@ DRAFT: Final = ProtocolVersion(
 )
 
 
-_OUT_OF_REQUESTS: Final = "turnBudget"
 _MAX_PATCH_CHARS: Final = 200_000
 """Longer texts are shown as changed, without a patch: computing it would take too long."""
 
 
-class DraftUpdateMapper:
-    """An :class:`~sidecar.acp.version.UpdateMapper` of one session."""
+class DraftUpdateMapper(UpdateMapper):
+    """The mapper of the draft, in which clients have no terminals to lend."""
 
     def __init__(self) -> None:
         self._running: str | None = None
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that have updates."""
-        return _KINDS
 
     def updates(self, event: WireEvent) -> Iterator[Update]:
         """Yield the updates of *event*."""
@@ -160,10 +156,6 @@ class DraftUpdateMapper:
         if (row := _TABLE.get(kind)) is not None:
             yield from row(event, event["data"])
 
-    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return nothing: in the draft clients have no terminals to lend."""
-        return ()
-
     def question_updates(self) -> Iterator[Update]:
         """Yield that the session waits for its user."""
         if self._running is not None:
@@ -171,8 +163,7 @@ class DraftUpdateMapper:
 
     def answer_updates(self, call_id: str | None) -> Iterator[Update]:
         """Yield that the session continues, and with it the call, if there is one."""
-        if call_id is not None:
-            yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
+        yield from super().answer_updates(call_id)
         if self._running is not None:
             yield _state("running")
 
@@ -190,10 +181,8 @@ def idle_update(event: WireEvent) -> Update:
     """Return the end of a turn, with its reason or its error."""
     data = event["data"]
     update = _state("idle") | {"_meta": {"sidecar": {**data, "seq": event["seq"]}}}
-    if "stopReason" in data:
-        return update | {"stopReason": stop_reason_of(data["stopReason"])}
-    if data["kind"] == _OUT_OF_REQUESTS:
-        return update | {"stopReason": OUT_OF_REQUESTS}
+    if (reason := stop_reason_of(data)) is not None:
+        return update | {"stopReason": reason}
     error = {"code": acp_code(data["kind"]), "message": data["message"], "data": {"kind": data["kind"]}}
     return update | {"stopReason": "error", "error": error}
 
@@ -306,8 +295,6 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
             rawOutput=data.get("content"),
         ),
     ),
-    "question": lambda event, _: (as_meta(event),),
-    "questionResolved": lambda event, _: (as_meta(event),),
     "subagent": lambda event, _: (subagent_update(event),),
     "plan": lambda event, _: (
         make_update(
@@ -325,21 +312,12 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
         ),
     ),
     "rehydrated": lambda event, _: (restoration_update(event) | {"sessionUpdate": "tool_call_update"},),
-    "compactionNear": lambda event, _: (make_update("notice", **notice_of(event)),),
-    "budgetNear": lambda event, _: (make_update("notice", **notice_of(event)),),
-    "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
-    "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
-    "notice": lambda event, _: (make_update("notice", **notice_of(event)),),
-    "gap": lambda event, _: (as_meta(event),),
-    "queue": lambda event, _: (as_meta(event),),
-    "headMoved": lambda event, _: (as_meta(event),),
-    "pinsChanged": lambda event, _: (as_meta(event),),
-    "sessionChosen": lambda event, _: (as_meta(event),),
-    "rulesChanged": lambda event, _: (as_meta(event),),
+    **dict.fromkeys(NOTICES, lambda event, _: (make_update("notice", **notice_of(event)),)),
+    **dict.fromkeys((*WITHOUT_WORD, "gap", "rulesChanged"), lambda event, _: (as_meta(event),)),
     "configChanged": lambda _, data: (
         make_update("config_option_update", configOptions=config_options(data["configOptions"])),
     ),
     "commandsChanged": lambda _, data: (commands_update(data["commands"], type="text"),),
     "infoChanged": lambda event, _: (info_update(event),),
 }
-_KINDS: Final = frozenset(_TABLE) | _ENDS
+DraftUpdateMapper.kinds = frozenset(_TABLE) | _ENDS

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 from sidecar.acp.sessions import Request
-from sidecar.acp.shapes import OUT_OF_REQUESTS, stop_reason_of
+from sidecar.acp.shapes import stop_reason_of
 from sidecar.conductor.events import Event, Faulted, Settled
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
@@ -28,8 +28,6 @@ from sidecar.service.streaming import follow_events
 
 PromptAnswer: TypeAlias = Callable[[Event, str], dict[str, Any] | None]
 """Takes ``(event, turn_id)``; returns the result of a prompt, None for other events. Raises SidecarError."""
-
-_OUT_OF_REQUESTS: Final = "turnBudget"
 
 
 class PendingPrompt:
@@ -153,10 +151,8 @@ def answer_at_end(event: Event, turn_id: str) -> dict[str, Any] | None:
     data = event.data
     if not isinstance(data, Settled | Faulted) or data.turn_id != turn_id:
         return None
-    if isinstance(data, Settled):
-        stop_reason = stop_reason_of(data.stop_reason)
-    elif data.error_kind == _OUT_OF_REQUESTS:
-        stop_reason = OUT_OF_REQUESTS
-    else:
+    end = to_wire(data)
+    stop_reason = stop_reason_of(end)
+    if isinstance(data, Faulted) and stop_reason is None:
         raise TurnFailed(event.sid, data)
-    return {"stopReason": stop_reason, "_meta": {"sidecar": to_wire(data) | {"seq": event.seq}}}
+    return {"stopReason": stop_reason, "_meta": {"sidecar": end | {"seq": event.seq}}}

@@ -13,9 +13,6 @@ _TOOL_KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 )
 
-OUT_OF_REQUESTS: Final = "max_turn_requests"
-"""The reason why a turn ended that needs more calls of the model than it may make."""
-
 WORK_FIELDS: Final = ("state", "since", "waitingFor", "text")
 """The fields of a line in the list of sessions that say what the session does, or waits for."""
 
@@ -118,9 +115,13 @@ def usage_updates(usage: Mapping[str, Any]) -> Iterator[Update]:
     yield make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
 
 
-def stop_reason_of(reason: str) -> str:
-    """Return the reason why a turn ended in a word of the protocol, which has none for a budget."""
-    return OUT_OF_REQUESTS if reason == "budget" else reason
+def stop_reason_of(end: Mapping[str, Any]) -> str | None:
+    """Return the reason why a turn ended in a word of the protocol, which has none for a budget.
+
+    Returns None for a turn that failed; *end* is the data of its last event.
+    """
+    reason = end.get("stopReason")
+    return "max_turn_requests" if reason == "budget" or end.get("kind") == "turnBudget" else reason
 
 
 def commands_update(commands: Sequence[Mapping[str, Any]], **of_input: str) -> Update:

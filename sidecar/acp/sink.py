@@ -14,7 +14,8 @@ from typing import Any, Final
 from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.shapes import WORK_FIELDS, Update, WireEvent, make_update
-from sidecar.acp.version import ProtocolVersion, UpdateMapper
+from sidecar.acp.updates import UpdateMapper
+from sidecar.acp.version import ProtocolVersion
 from sidecar.conductor.contract import (
     Elicitation,
     ElicitationAnswer,

@@ -15,7 +15,7 @@ progress are collected here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sidecar.acp.shapes import (
     Update,
@@ -48,8 +48,49 @@ _EXPANSION_TITLE: Final = "Show turns behind a summary again"
 _META_VERSION: Final = 1
 
 
-class UpdateMapperV1:
-    """An :class:`~sidecar.acp.version.UpdateMapper` of one session.
+NOTICES: Final = ("compactionNear", "budgetNear", "fileStale", "retry", "notice")
+"""The kinds of events that are notices."""
+
+WITHOUT_WORD: Final = (
+    *("question", "questionResolved", "queue"),
+    *("headMoved", "pinsChanged", "sessionChosen"),
+)
+"""The kinds of events that no version of the protocol has a word for."""
+
+
+class UpdateMapper:
+    """Maps the events of one session to updates for one client, in one version of the protocol.
+
+    Attributes:
+        kinds: the kinds of events that have updates.
+    """
+
+    kinds: ClassVar[frozenset[str]]
+
+    def updates(self, event: WireEvent) -> Iterable[Update]:
+        """Return the updates of *event*; none for kinds that only our own clients know."""
+        raise NotImplementedError
+
+    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
+        """Return the updates that show a tool call in a terminal of the client."""
+        return ()
+
+    def question_updates(self) -> Iterable[Update]:
+        """Return the updates that come before a permission question."""
+        return ()
+
+    def answer_updates(self, call_id: str | None) -> Iterable[Update]:
+        """Return the updates that come after the answer to a question, or after it was withdrawn.
+
+        The call *call_id* goes on with it, None for none.
+        """
+        if call_id is None:
+            return ()
+        return (make_update("tool_call_update", toolCallId=call_id, status="in_progress"),)
+
+
+class UpdateMapperV1(UpdateMapper):
+    """The mapper of version 1; the end of a turn has no update, but answers its prompt.
 
     Args:
         notices: whether the client takes notices.
@@ -77,28 +118,12 @@ class UpdateMapperV1:
         self.compactions = CompactionUpdates(takes_updates=compactions)
         self.rules = RuleUpdates()
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that have updates; the end of a turn has none, but answers its prompt."""
-        return _KINDS
-
     def updates(self, event: WireEvent) -> Iterable[Update]:
-        """Return the updates of *event*; none for kinds that only our own clients know."""
         row = _TABLE.get(event["kind"])
         return () if row is None else row(self, event)
 
     def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return the update that shows a tool call in a terminal of the client."""
         return (self.tools.show_terminal(call_id, terminal_id),)
-
-    def question_updates(self) -> Iterable[Update]:
-        """Return nothing: the question shows by itself."""
-        return ()
-
-    def answer_updates(self, call_id: str | None) -> Iterator[Update]:
-        """Yield that the call continues, if there is one."""
-        if call_id is not None:
-            yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
 
     def prompt_updates(self, event: WireEvent) -> Iterator[Update]:
         """Yield a prompt of the past or of another client; a client knows its own prompts."""
@@ -472,8 +497,6 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
-    "question": lambda _, event: (as_meta(event),),
-    "questionResolved": lambda _, event: (as_meta(event),),
     "subagent": subagent_updates,
     "plan": lambda mapper, event: (
         (plan_update(event),) if mapper.takes_plans else (make_update("plan", entries=plan_entries(event)),)
@@ -482,22 +505,15 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
     "rehydrated": lambda _, event: (restoration_update(event),),
-    "compactionNear": _notice,
-    "budgetNear": _notice,
-    "fileStale": _notice,
-    "retry": _notice,
-    "notice": _notice,
+    **dict.fromkeys(NOTICES, _notice),
     "settled": past_end_updates,
     "faulted": past_end_updates,
     "gap": UpdateMapperV1.gap_updates,
-    "queue": lambda _, event: (as_meta(event),),
-    "headMoved": lambda _, event: (as_meta(event),),
-    "pinsChanged": lambda _, event: (as_meta(event),),
-    "sessionChosen": lambda _, event: (as_meta(event),),
+    **dict.fromkeys(WITHOUT_WORD, lambda _, event: (as_meta(event),)),
     "rulesChanged": lambda mapper, event: mapper.rules.update(event) or (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
     "infoChanged": lambda _, event: (info_update(event),),
 }
 
-_KINDS: Final = frozenset(_TABLE) - {"settled", "faulted"}
+UpdateMapperV1.kinds = frozenset(_TABLE) - {"settled", "faulted"}

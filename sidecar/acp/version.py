@@ -5,45 +5,17 @@ A connection speaks one version from its handshake to its end; no other module c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 from sidecar._internal.values import Value
 from sidecar.acp.handshake import ACP_DRAFT, AcpProfile
 from sidecar.acp.prompts import PromptAnswer, answer_at_end, answer_without_turn
 from sidecar.acp.sessions import Request, Sessions
-from sidecar.acp.shapes import Update, WireEvent, diff_content, text_content
-from sidecar.acp.updates import UpdateMapperV1
+from sidecar.acp.shapes import diff_content, text_content
+from sidecar.acp.updates import UpdateMapper, UpdateMapperV1
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.protocol.codec import to_wire
-
-
-class UpdateMapper(Protocol):
-    """Maps the events of one session to updates for one client."""
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that have updates."""
-        ...
-
-    def updates(self, event: WireEvent) -> Iterable[Update]:
-        """Return the updates of *event*."""
-        ...
-
-    def terminal_updates(self, call_id: str, terminal_id: str) -> Iterable[Update]:
-        """Return the updates that show a tool call in a terminal of the client."""
-        ...
-
-    def question_updates(self) -> Iterable[Update]:
-        """Return the updates that come before a permission question."""
-        ...
-
-    def answer_updates(self, call_id: str | None) -> Iterable[Update]:
-        """Return the updates that come after the answer to a question, or after it was withdrawn.
-
-        The call *call_id* goes on with it, None for none.
-        """
-        ...
 
 
 class ProtocolVersion(Value, kw_only=True):
