@@ -65,7 +65,7 @@ class NotificationMethod(Value):
 STORES: Final = ("storeUnavailable", "leaseLost")
 MOVES: Final = ("headMoved", "busy", *STORES)
 
-_DAEMON: Final = (
+_ROWS: Final = (
     Method("sidecar/status", m.Empty, m.StatusResult, "daemon", "Return the state of the daemon."),
     Method(
         "sidecar/schema", m.SchemaParams, m.SchemaResult, "daemon", "Return the description of this protocol."
@@ -82,9 +82,6 @@ _DAEMON: Final = (
     ),
     Method("sidecar/attach", m.AttachParams, m.AttachResult, "session", "Follow a loaded session."),
     Method("sidecar/detach", m.SidParams, m.Empty, "session", "Stop following a session."),
-)
-
-_SESSION: Final = (
     Method(
         "sidecar/session/new",
         m.SessionNewParams,
@@ -210,9 +207,6 @@ _SESSION: Final = (
         "Import a session of another agent, or list those on this machine.",
         errors=("fileProblem", "modelNotFound", *STORES),
     ),
-)
-
-_TURN: Final = (
     Method(
         "sidecar/turn/start",
         m.TurnParams,
@@ -274,9 +268,6 @@ _TURN: Final = (
         access="control",
         errors=("itemNotFound",),
     ),
-)
-
-_CONTEXT: Final = (
     Method(
         "sidecar/context/usage",
         m.ContextUsageParams,
@@ -342,9 +333,6 @@ _CONTEXT: Final = (
         "Watch files of a session for changes.",
     ),
     Method("sidecar/fs/unwatch", m.FsUnwatchParams, m.Empty, "daemon", "End a watch."),
-)
-
-_COMPACT: Final = (
     Method(
         "sidecar/compact/preview",
         m.CompactPreviewParams,
@@ -401,9 +389,6 @@ _COMPACT: Final = (
         "Read the summary of a compaction, or the turns that it replaced.",
         errors=("compactionNotFound",),
     ),
-)
-
-_RULE: Final = (
     Method("sidecar/rule/list", m.RuleListParams, m.RuleListResult, "session", "List the user's rules."),
     Method(
         "sidecar/rule/add",
@@ -441,9 +426,6 @@ _RULE: Final = (
         access="control",
         errors=STORES,
     ),
-)
-
-_CHECKPOINT: Final = (
     Method(
         "sidecar/checkpoint/list",
         m.SidParams,
@@ -468,9 +450,6 @@ _CHECKPOINT: Final = (
         access="control",
         errors=("busy", *STORES),
     ),
-)
-
-_EDITOR: Final = (
     Method(
         "sidecar/complete",
         m.CompleteParams,
@@ -485,9 +464,6 @@ _EDITOR: Final = (
         "daemon",
         "Return the keywords, strings and other parts of source code that a client colours.",
     ),
-)
-
-_MODEL: Final = (
     Method(
         "sidecar/model/list",
         m.SidParams,
@@ -495,9 +471,6 @@ _MODEL: Final = (
         "session",
         "List the models that a session may choose among, with window, price, and why one cannot be called.",
     ),
-)
-
-_PERMISSION: Final = (
     Method(
         "sidecar/permission/rules",
         m.PermissionRulesParams,
@@ -506,9 +479,6 @@ _PERMISSION: Final = (
         "List the rules for permissions, say which one answers an action, or change the user's own.",
         errors=("fileProblem", "controlRequired"),
     ),
-)
-
-_EXTENSION: Final = (
     Method(
         "sidecar/extension/list",
         m.SidParams,
@@ -518,23 +488,7 @@ _EXTENSION: Final = (
     ),
 )
 
-METHODS: Final[dict[str, Method]] = {
-    row.name: row
-    for rows in (
-        _DAEMON,
-        _SESSION,
-        _TURN,
-        _CONTEXT,
-        _COMPACT,
-        _RULE,
-        _CHECKPOINT,
-        _EDITOR,
-        _MODEL,
-        _PERMISSION,
-        _EXTENSION,
-    )
-    for row in rows
-}
+METHODS: Final[dict[str, Method]] = {row.name: row for row in _ROWS}
 """The requests of a client, by method."""
 
 CLIENT_REQUESTS: Final[dict[str, Method]] = {

@@ -12,6 +12,7 @@ import io
 import os
 import stat
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
@@ -40,46 +41,11 @@ class Receiver(Protocol):
         ...
 
 
-class ByteStream(Protocol):
-    """One open connection. All methods are called in the thread of the event loop."""
+class ByteStream(ABC):
+    """One open connection. All methods are called in the thread of the event loop.
 
-    @property
-    def has_room(self) -> bool:
-        """Whether everything written so far is on its way; always False once the way out is lost."""
-        ...
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the way out is lost."""
-        ...
-
-    async def peek(self) -> bytes:
-        """Return the first bytes and leave them for the receiver; empty at the end of input."""
-        ...
-
-    def open(self, receiver: Receiver) -> None:
-        """Pass everything to *receiver*, beginning with the bytes that came before this call."""
-        ...
-
-    def pause_reading(self) -> None:
-        """Stop reading; one chunk that is already here may follow."""
-        ...
-
-    def resume_reading(self) -> None:
-        """Read again."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Send *data*. Contract: called only while there is room; after the loss *data* is dropped."""
-        ...
-
-    def close(self) -> None:
-        """Close both ends; unsent bytes are dropped."""
-        ...
-
-
-class StreamBase:
-    """The shared half of every :class:`ByteStream`: its receiver, the bytes that came before one, its end."""
+    Here are its receiver, the bytes that came before there was one, and its end.
+    """
 
     def __init__(self) -> None:
         self._receiver: Receiver | None = None
@@ -89,14 +55,22 @@ class StreamBase:
         self._first_input = asyncio.Event()
 
     @property
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Whether everything written so far is on its way; always False once the way out is lost."""
+
+    @property
     def is_lost(self) -> bool:
+        """Whether the way out is lost."""
         return self._is_lost
 
     async def peek(self) -> bytes:
+        """Return the first bytes and leave them for the receiver; empty at the end of input."""
         await self._first_input.wait()
         return b"".join(self._early)
 
     def open(self, receiver: Receiver) -> None:
+        """Pass everything to *receiver*, beginning with the bytes that came before this call."""
         self._receiver = receiver
         early, self._early = self._early, []
         if early:
@@ -106,11 +80,21 @@ class StreamBase:
         if self._is_ended:
             receiver.on_end()
 
+    @abstractmethod
     def pause_reading(self) -> None:
-        raise NotImplementedError
+        """Stop reading; one chunk that is already here may follow."""
 
+    @abstractmethod
     def resume_reading(self) -> None:
-        raise NotImplementedError
+        """Read again."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Send *data*. Contract: called only while there is room; after the loss *data* is dropped."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close both ends; unsent bytes are dropped."""
 
     def _deliver(self, data: bytes) -> None:
         """Pass *data* on, or keep it while there is no receiver."""
@@ -146,7 +130,7 @@ async def open_stdio(fds: ProtocolFds) -> ByteStream:
     return ThreadStream(fds)
 
 
-class TransportStream(StreamBase, asyncio.Protocol):
+class TransportStream(ByteStream, asyncio.Protocol):
     """A socket, or two pipes, driven by asyncio. For a socket pass the class as the protocol factory."""
 
     def __init__(self) -> None:
@@ -224,7 +208,7 @@ class TransportStream(StreamBase, asyncio.Protocol):
         self._end(is_lost=self._writer is None or self._writer.is_closing())
 
 
-class ThreadStream(StreamBase):
+class ThreadStream(ByteStream):
     """Two descriptors that asyncio cannot wait for: regular files, terminals, the pipes of Windows.
 
     One daemon thread reads and one writes; neither keeps the process from ending.

@@ -19,15 +19,15 @@ INITIALIZE = {"protocolVersion": 1, "clientCapabilities": {}}
 ENDS_ITSELF = """
 import os, signal
 from sidecar.cli import main
-from sidecar.transport.streams import StreamBase
+from sidecar.transport.streams import ByteStream
 
-wait = StreamBase.peek
+wait = ByteStream.peek
 
 async def peek(stream):
     os.kill(os.getpid(), signal.SIGTERM)
     return await wait(stream)
 
-StreamBase.peek = peek
+ByteStream.peek = peek
 main(["serve"])
 """
 WHERE_LOADED = """

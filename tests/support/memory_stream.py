@@ -16,12 +16,12 @@ import msgspec
 
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_header, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
-from sidecar.transport.streams import StreamBase
+from sidecar.transport.streams import ByteStream
 
 _TIMEOUT_S: Final = 20.0
 
 
-class MemoryStream(StreamBase):
+class MemoryStream(ByteStream):
     """A client that reads at once, unless it is told to stall."""
 
     def __init__(self) -> None:
