@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from measures import fastest, measured, tell
@@ -144,7 +145,14 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """10,000 files: the rate, a refresh without changes, one change, and queries against the bare ones."""
     paths = make_workspace(tmp_path)
     database = tmp_path / "index.db"
-    source = WorkspaceSource(lambda: paths, Path.read_text, root=tmp_path, database=database)
+    source = WorkspaceSource(
+        lambda: paths,
+        Path.read_text,
+        root=tmp_path,
+        database=database,
+        on_progress=lambda _done, _total: None,
+        on_error=lambda error: pytest.fail(str(error)),
+    )
 
     async def build() -> None:
         source.refresh()

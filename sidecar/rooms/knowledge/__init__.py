@@ -4,6 +4,6 @@ Drivers over SQLite's full-text search. The lists of files and the stored sessio
 """
 
 from sidecar.rooms.knowledge.sessions import SessionEntry, SessionsSource
-from sidecar.rooms.knowledge.workspace import IndexProgress, WorkspaceSource
+from sidecar.rooms.knowledge.workspace import WorkspaceSource
 
-__all__ = ["IndexProgress", "SessionEntry", "SessionsSource", "WorkspaceSource"]
+__all__ = ["SessionEntry", "SessionsSource", "WorkspaceSource"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -80,7 +79,11 @@ FIND = """
 SELECT hit.id, hit.score, document.room, document.key, document.title, document.created_at_ms
 FROM (
   SELECT id, min(score) AS score
-  FROM (SELECT rowid AS id, rank AS score FROM chunk WHERE chunk MATCH ? {within} LIMIT ?)
+  FROM (
+    SELECT rowid AS id, rank AS score FROM chunk
+    WHERE chunk MATCH ? AND rowid >> 16 NOT IN (SELECT id FROM document WHERE key IN ({excluded}))
+    LIMIT ?
+  )
   GROUP BY id >> 16
 ) AS hit JOIN document ON document.id = hit.id >> 16
 ORDER BY hit.score, document.created_at_ms DESC, document.id LIMIT ?
@@ -208,11 +211,6 @@ class TextIndex:
             for key in self.keys(room) - kept:
                 self.drop(room, key)
 
-    def drop_keys(self, keys: Collection[str]) -> None:
-        """Forget the documents *keys* of all rooms."""
-        for key in keys:
-            self._drop(self._rows("SELECT id FROM document WHERE key = ?", key))
-
     def drop_room(self, room: str) -> None:
         """Forget all documents of *room*."""
         self._drop(self._rows("SELECT id FROM document WHERE room = ?", room))
@@ -221,29 +219,25 @@ class TextIndex:
         """Return the keys of all documents of *room*."""
         return frozenset(key for (key,) in self._rows("SELECT key FROM document WHERE room = ?", room))
 
-    def find(
-        self, query: str, *, limit: int, room: str | None = None, exclude: Collection[str] = ()
-    ) -> list[IndexHit]:
+    def find(self, query: str, *, limit: int, exclude: Collection[str] = ()) -> list[IndexHit]:
         """Return the documents that match *query*, best first, each once.
 
         Args:
             query: free text; documents with any of its words match, and rare words count most.
             limit: the most documents to return, 1 or more.
-            room: the room to search, None for all.
             exclude: keys of documents that are not to be found.
         """
         counts = {
             word: self._rows("SELECT count(*) FROM chunk WHERE chunk MATCH ?", f'"{word}"')[0][0]
             for word in query_words(query)
         }
-        max_ranked = MAX_RANKED_ROWS if room is None else sys.maxsize
         ((n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
-        weights = choose_ranking_words(counts, n_rows, max_ranked)
+        weights = choose_ranking_words(counts, n_rows, MAX_RANKED_ROWS)
         if not weights:
             return []
         match = " OR ".join(f'"{word}"' for word in weights)
-        within, values = _scope(room, exclude)
-        rows = self._rows(FIND.format(within=within), match, *values, MAX_RANKED_ROWS, limit)
+        find = FIND.format(excluded=", ".join("?" * len(exclude)))
+        rows = self._rows(find, match, *exclude, MAX_RANKED_ROWS, limit)
         hits: list[IndexHit] = []
         for row, rank, found_in, key, title, created_at_ms in rows:
             ((line, text),) = self._rows("SELECT line, text FROM chunk WHERE rowid = ?", row)
@@ -272,17 +266,6 @@ class TextIndex:
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         storable = tuple(to_storable(value) if isinstance(value, str) else value for value in values)
         return self._connection.execute(sql, storable).fetchall()
-
-
-def _scope(room: str | None, exclude: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the condition that keeps a search to *room* and off *exclude*, and its values."""
-    conditions = [] if room is None else ["room = ?"]
-    if exclude:
-        conditions.append(f"key NOT IN ({', '.join('?' * len(exclude))})")
-    if not conditions:
-        return "", ()
-    chosen = f"AND rowid >> 16 IN (SELECT id FROM document WHERE {' AND '.join(conditions)})"
-    return chosen, (*(() if room is None else (room,)), *exclude)
 
 
 def open_index(path: Path | None) -> tuple[TextIndex, bool]:

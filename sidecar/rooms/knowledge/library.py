@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex, SessionsSource
-from sidecar.rooms.knowledge.workspace import FolderSource, IndexProgress, WorkspaceSource
+from sidecar.rooms.knowledge.workspace import FolderSource, WorkspaceSource
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 from sidecar.workspace.workspace import Workspace
 
@@ -40,10 +40,10 @@ class _FolderIndexes(Struct, eq=False):
     users: dict[str, set[str]] = field(default_factory=lambda: {WORKSPACE: set(), SESSIONS: set()})
     listeners: dict[str, Callable[[int, int], None]] = field(default_factory=dict)
 
-    def report(self, progress: IndexProgress) -> None:
+    def report(self, done: int, total: int) -> None:
         """Pass the progress of the files on to all listeners."""
         for listener in tuple(self.listeners.values()):
-            listener(progress.done, progress.total)
+            listener(done, total)
 
 
 class KnowledgeLibrary:

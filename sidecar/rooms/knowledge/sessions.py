@@ -9,14 +9,12 @@ the archive is a port.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.state_folder import make_private_folder
@@ -37,27 +35,15 @@ class SessionEntry(NamedTuple):
 
 
 class SessionsSource(KnowledgeSource):
-    """Find messages of the sessions that were given to :meth:`add` or :meth:`index`.
+    """Find messages of the sessions that were given to :meth:`add`.
 
     Args:
         database: the path of the index between runs, None for memory.
-        scope: ``room`` finds only messages of the room that searches, ``all`` finds all. Rooms of several
-            people should find their own only.
         on_lost: called when the index was broken or outdated and is empty now, so that the caller fills it
             again. Contract: never raises.
-        clock_ms: the time of messages that come through :meth:`index`.
     """
 
-    def __init__(
-        self,
-        database: Path | None = None,
-        *,
-        scope: Literal["room", "all"] = "room",
-        on_lost: Callable[[], None] = lambda: None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._scope = scope
-        self._clock_ms = clock_ms
+    def __init__(self, database: Path | None = None, *, on_lost: Callable[[], None] = lambda: None) -> None:
         self._thread = IndexThread(database, on_lost)
 
     @property
@@ -101,14 +87,11 @@ class SessionsSource(KnowledgeSource):
 
         Args:
             query: the words to look for.
-            room_id: the session of the search; the only one searched unless the scope is ``all``.
+            room_id: not used; the messages of all sessions are searched.
             limit: the most results to return.
             exclude: nodes that are not to be found, such as those in the model's view anyway.
         """
-        room = room_id if self._scope == "room" else None
-        hits = await self._thread.call(
-            lambda index: index.find(query, limit=limit, room=room, exclude=exclude)
-        )
+        hits = await self._thread.call(lambda index: index.find(query, limit=limit, exclude=exclude))
         return [
             KnowledgeResult(
                 content=hit.chunk.text,
@@ -118,16 +101,6 @@ class SessionsSource(KnowledgeSource):
             )
             for hit in hits
         ]
-
-    async def index(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Index *content* as ``metadata["event_id"]`` of ``metadata["room_id"]``."""
-        given = metadata or {}
-        event_id = given.get("event_id") or hashlib.blake2b(content.encode("utf-8", "replace")).hexdigest()
-        await self.add([SessionEntry(given.get("room_id") or "", event_id, content, self._clock_ms())])
-
-    async def delete(self, event_ids: Sequence[str]) -> None:
-        """Forget the nodes *event_ids* of all sessions."""
-        await self._thread.call(lambda index: index.drop_keys(event_ids))
 
     async def clear(self, room_id: str) -> None:
         """Forget a session."""
@@ -177,7 +150,7 @@ class SessionsIndex:
             # The index was broken or outdated, and is empty now.
             self._run(partial(self._catch_up, is_empty=True))
 
-        self.source = SessionsSource(database, scope="all", on_lost=index_all_again)
+        self.source = SessionsSource(database, on_lost=index_all_again)
 
     def start(self) -> None:
         """Begin to index the stored sessions that changed; it goes on in the background."""

@@ -30,6 +30,9 @@ ROOM: Final = ""
 
 MAX_ENTRIES: Final = 100_000
 READ_LIMIT_BYTES: Final = 2_000_000
+MAX_FILE_CHARS: Final = 400_000
+"""A longer file is found by its path only."""
+
 SETTLE_S: Final = 0.5
 """How long the changes of one file are gathered: a buffer changes with every key."""
 
@@ -41,14 +44,6 @@ ReadFile: TypeAlias = Callable[[Path], str | None]
 
 Contract: may block; is called in a worker thread; may raise, which costs only this file.
 """
-
-
-class IndexProgress(Value):
-    """Progress of a build: *done* of *total* files; *failed* ones were unreadable and keep their text."""
-
-    done: int
-    total: int
-    failed: int
 
 
 class FileNotice(Value):
@@ -65,10 +60,10 @@ class WorkspaceSource(KnowledgeSource):
     Args:
         files: lists the files; see :data:`ListFiles`.
         read: reads one; see :data:`ReadFile`.
-        root: the folder that shown and searched paths are relative to; None takes paths as they are given.
+        root: the folder that shown and searched paths are relative to.
         database: the path of the index between runs, None for memory.
-        max_file_chars: a longer file is found by its path only.
-        on_progress: called after each batch, in the event loop. Contract: never raises.
+        on_progress: called with (done, total) files after each batch, in the event loop. Contract: never
+            raises.
         on_error: receives the errors that kept files from being indexed. Contract: never raises.
     """
 
@@ -77,16 +72,14 @@ class WorkspaceSource(KnowledgeSource):
         files: ListFiles,
         read: ReadFile,
         *,
-        root: Path | None = None,
-        database: Path | None = None,
-        max_file_chars: int = 400_000,
-        on_progress: Callable[[IndexProgress], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
+        root: Path,
+        database: Path | None,
+        on_progress: Callable[[int, int], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._files = files
         self._read = read
         self._root = root
-        self._max_file_chars = max_file_chars
         self._on_progress = on_progress
         self._on_error = on_error
         self._thread = IndexThread(database, self.refresh)
@@ -157,23 +150,21 @@ class WorkspaceSource(KnowledgeSource):
             self._worker = asyncio.create_task(self._index_waiting())
 
     async def _index_waiting(self) -> None:
-        done = failed = 0
+        done = 0
         try:
             while self._must_list or self._waiting:
                 if self._must_list:
                     await self._enqueue_listed()
                 batch = list(islice(self._waiting.values(), FILES_PER_BATCH))
-                failed += await self._thread.call(partial(self._index_batch, batch))
+                await self._thread.call(partial(self._index_batch, batch))
                 for notice in batch:
                     if self._waiting[notice.key] is notice:
                         del self._waiting[notice.key]
                 done += len(batch)
-                if self._on_progress is not None:
-                    self._on_progress(IndexProgress(done, done + len(self._waiting), failed))
+                self._on_progress(done, done + len(self._waiting))
         except Exception as error:
             # The waiting files stay in the queue: the next notice, or a refresh, tries again.
-            if self._on_error is not None:
-                self._on_error(error)
+            self._on_error(error)
 
     async def _enqueue_listed(self) -> None:
         """Put all listed files into the queue, and forget files that are listed no more."""
@@ -186,14 +177,14 @@ class WorkspaceSource(KnowledgeSource):
             raise
         self._waiting.update((key, FileNotice(key, path, gone=False)) for key, path in listed.items())
 
-    def _index_batch(self, batch: Sequence[FileNotice], index: TextIndex) -> int:
-        """Index *batch*, in the index's thread, and return how many files could not be read."""
+    def _index_batch(self, batch: Sequence[FileNotice], index: TextIndex) -> None:
+        """Index *batch*, in the index's thread."""
         texts: list[tuple[FileNotice, str | None]] = []
         for notice in batch:
             try:
                 texts.append((notice, None if notice.gone else self._read(notice.path)))
             except Exception:
-                # One unreadable file is counted, and keeps its indexed text; the others go on.
+                # One unreadable file keeps its indexed text; the others go on.
                 continue
         with index.batch():
             for notice, text in texts:
@@ -203,18 +194,17 @@ class WorkspaceSource(KnowledgeSource):
                     index.drop(ROOM, notice.key)
                 else:
                     path = notice.path
-                    if self._root is not None and path.is_relative_to(self._root):
+                    if path.is_relative_to(self._root):
                         path = path.relative_to(self._root)
-                    bounded = text if len(text) <= self._max_file_chars else ""
+                    bounded = text if len(text) <= MAX_FILE_CHARS else ""
                     index.put(Document(room=ROOM, key=notice.key, title=path.as_posix(), text=bounded))
-        return len(batch) - len(texts)
 
 
 class FolderSource:
     """The folder *root*, a resolved path, indexed at *database*. Made and used on the event loop.
 
-    *on_progress* is called after each batch, *on_error* receives the errors that kept files from being
-    indexed; neither may raise.
+    *on_progress* is called with (done, total) files after each batch, *on_error* receives the errors that
+    kept files from being indexed; neither may raise.
 
     Attributes:
         source: the source to search.
@@ -226,7 +216,7 @@ class FolderSource:
         root: Path,
         database: Path | None,
         *,
-        on_progress: Callable[[IndexProgress], None],
+        on_progress: Callable[[int, int], None],
         on_error: Callable[[Exception], None],
         settle_s: float = SETTLE_S,
     ) -> None:

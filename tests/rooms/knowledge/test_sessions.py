@@ -12,20 +12,9 @@ from typing import Any
 import pytest
 
 from room_events import FakeSessionArchive, make_message
-from sidecar.rooms import (
-    DeleteContent,
-    EditContent,
-    EventContent,
-    EventSource,
-    KnowledgeResult,
-    Room,
-    RoomContext,
-    RoomEvent,
-    TextContent,
-)
+from sidecar.rooms import KnowledgeResult
 from sidecar.rooms.knowledge import SessionEntry, SessionsSource
 from sidecar.rooms.knowledge.sessions import SessionsIndex
-from sidecar.rooms.memory import MockMemoryProvider, RetrievalMemory
 
 TALK = (
     SessionEntry("s1", "n1", "we chose the parser by hand", 100),
@@ -67,21 +56,15 @@ async def test_finds_say_who_said_it_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "room_id", "exclude", "found"),
+    ("exclude", "found"),
     [
-        pytest.param("room", "s1", [], ["n1"], id="a room finds its own"),
-        pytest.param("all", "s1", [], ["n1", "n3"], id="or what was said anywhere"),
-        pytest.param("room", None, [], ["n1", "n3"], id="so does who asks for no room"),
-        pytest.param("all", "s1", ["n1"], ["n3"], id="without what the model sees anyway"),
-        pytest.param("room", "s1", ["n1"], [], id="both"),
+        pytest.param([], ["n1", "n3"], id="what was said in any session"),
+        pytest.param(["n1"], ["n3"], id="without what the model sees anyway"),
     ],
 )
-async def test_a_search_keeps_to_its_scope_and_exclusions(
-    scope: str, room_id: str | None, exclude: list[str], found: list[str]
-) -> None:
-    """Who may find what."""
-    async with sessions(scope=scope) as source:
-        assert sorted(await nodes(source, "parser", room_id=room_id, exclude=exclude)) == found
+async def test_a_search_finds_what_is_not_excluded(exclude: list[str], found: list[str]) -> None:
+    async with sessions() as source:
+        assert sorted(await nodes(source, "parser", room_id="s1", exclude=exclude)) == found
 
 
 async def test_feeding_again_costs_nothing() -> None:
@@ -104,13 +87,10 @@ async def test_newer_messages_come_first_among_equals() -> None:
         assert await nodes(source, "deploy") == ["m2", "m1", "m0"]
 
 
-async def test_what_is_forgotten_is_not_found() -> None:
-    """Single nodes of any session, and whole sessions."""
+async def test_a_session_that_is_forgotten_is_not_found() -> None:
     async with sessions() as source:
-        await source.delete(["n3", "n9"])
-        assert await nodes(source, "parser") == ["n1"]
         await source.clear("s1")
-        assert (await nodes(source, "parser"), await node_ids(source, "s1")) == ([], frozenset())
+        assert (await nodes(source, "parser"), await node_ids(source, "s1")) == (["n3"], frozenset())
 
 
 async def test_it_is_kept_on_disk(tmp_path: Path) -> None:
@@ -119,12 +99,12 @@ async def test_it_is_kept_on_disk(tmp_path: Path) -> None:
     async with sessions(database=path):
         pass
     again = SessionsSource(path)
-    assert await nodes(again, "parser", room_id="s2") == ["n3"]
+    assert await nodes(again, "slow") == ["n3"]
     await again.close()
     path.write_bytes(b"garbage" * 999)
     lost: list[str] = []
     async with sessions(database=path, on_lost=lambda: lost.append("fed again")) as source:
-        assert await nodes(source, "parser", room_id="s2") == ["n3"]
+        assert await nodes(source, "slow") == ["n3"]
     assert lost == ["fed again"]
 
 
@@ -134,40 +114,6 @@ async def test_many_entries_are_added_in_batches() -> None:
     entries = (SessionEntry("s", str(number), f"number{number}", number) for number in range(150))
     assert await source.add(entries) == 150
     assert await nodes(source, "number149") == ["149"]
-    await source.close()
-
-
-async def test_a_retrieval_memory_feeds_and_searches_it() -> None:
-    """Edits, deletions and clear reach it, and a message does not retrieve itself."""
-    person, context = EventSource("ws", "websocket"), RoomContext(room=Room(id="r"))
-    source = SessionsSource(clock_ms=lambda: 5)
-    memory = RetrievalMemory([source], MockMemoryProvider())
-
-    async def say(name: str, content: EventContent) -> list[str]:
-        event = RoomEvent(id=name, room_id="r", source=person, content=content)
-        await memory.ingest("r", event)
-        result = await memory.retrieve("r", event, context)
-        return [str(message.content).split("\n")[1] for message in result.messages]
-
-    assert await say("e1", TextContent("the parser is slow")) == []
-    assert await say("e2", TextContent("which parser?")) == ["- [sessions] the parser is slow"]
-    await say("e3", EditContent("e1", TextContent("the parser is fast")))
-    assert await say("e4", TextContent("slow or fast?")) == ["- [sessions] the parser is fast"]
-    await say("e5", DeleteContent("e1"))
-    assert await say("e6", TextContent("fast")) == ["- [sessions] slow or fast?"]
-    (find,) = await source.search("parser", room_id="r")
-    assert find.metadata == {"session_id": "r", "event_id": "e2", "created_at_ms": 5}
-    await memory.clear("r")
-    assert await node_ids(source, "r") == frozenset()
-    await memory.close()
-
-
-async def test_content_without_an_id_is_its_own() -> None:
-    """The same again is the same."""
-    source = SessionsSource()
-    for _ in range(2):
-        await source.index("the parser is slow")
-    assert len(await node_ids(source, "")) == 1
     await source.close()
 
 

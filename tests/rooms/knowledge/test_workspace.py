@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from sidecar.rooms import KnowledgeResult
-from sidecar.rooms.knowledge import IndexProgress, WorkspaceSource
+from sidecar.rooms.knowledge import WorkspaceSource
+from sidecar.rooms.knowledge.workspace import ListFiles, ReadFile
 
 ROOT = Path("/workspace")
 
@@ -26,7 +27,7 @@ class Files:
         }
         self.reads: list[str] = []
         self.threads: set[int] = set()
-        self.progress: list[IndexProgress] = []
+        self.progress: list[tuple[int, int]] = []
         self.errors: list[Exception] = []
 
     def list(self) -> Iterable[Path]:
@@ -43,17 +44,23 @@ class Files:
             raise text
         return text
 
+    def source_of(
+        self, *, database: Path | None = None, list: ListFiles | None = None, read: ReadFile | None = None
+    ) -> WorkspaceSource:
+        """A source over these files, or as *list* and *read* have them."""
+        return WorkspaceSource(
+            list or self.list,
+            read or self.read,
+            root=ROOT,
+            database=database,
+            on_progress=lambda done, total: self.progress.append((done, total)),
+            on_error=self.errors.append,
+        )
+
     @asynccontextmanager
     async def source(self, *, build: bool = True, **options: Any) -> AsyncIterator[WorkspaceSource]:
         """A source over these files, built and in the end closed."""
-        source = WorkspaceSource(
-            self.list,
-            self.read,
-            root=ROOT,
-            on_progress=self.progress.append,
-            on_error=self.errors.append,
-            **options,
-        )
+        source = self.source_of(**options)
         if build:
             source.refresh()
             await source.wait_until_idle()
@@ -105,10 +112,10 @@ async def test_everything_blocking_is_off_the_event_loop() -> None:
 
 
 async def test_progress_is_told_batch_by_batch() -> None:
-    """In files, with those that could not be read."""
+    """In files; one that cannot be read is done, too."""
     files = Files(broken_py=OSError("denied"), **{f"f{number}_py": "x" for number in range(39)})
     async with files.source():
-        assert files.progress == [IndexProgress(32, 40, 1), IndexProgress(40, 40, 1)]
+        assert files.progress == [(32, 40), (40, 40)]
         assert files.errors == []
 
 
@@ -159,9 +166,12 @@ async def test_refresh_reads_all_and_indexes_what_differs() -> None:
         pytest.param("", "big", ["big.py:1"], id="an empty file is"),
     ],
 )
-async def test_sizes_and_kinds(text: str, query: str, place: list[str]) -> None:
+async def test_sizes_and_kinds(
+    text: str, query: str, place: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The index stays bounded."""
-    async with Files(big_py=text, a_py="window").source(max_file_chars=99) as source:
+    monkeypatch.setattr("sidecar.rooms.knowledge.workspace.MAX_FILE_CHARS", 99)
+    async with Files(big_py=text, a_py="window").source() as source:
         assert await places(source, query) == place
 
 
@@ -199,7 +209,7 @@ async def test_it_answers_while_it_is_built() -> None:
             gate.wait()
         return read(path)
 
-    source = WorkspaceSource(files.list, slow, root=ROOT)
+    source = files.source_of(read=slow)
     source.refresh()
     await reached.wait()
     search = asyncio.create_task(source.search("parser", limit=99))
@@ -219,7 +229,7 @@ async def test_what_could_not_be_listed_is_tried_again() -> None:
             raise OSError("gone")
         return files.list()
 
-    source = WorkspaceSource(failing, files.read, root=ROOT, on_error=files.errors.append)
+    source = files.source_of(list=failing)
     source.refresh()
     await source.wait_until_idle()
     assert [str(error) for error in files.errors] == ["gone"]
@@ -243,7 +253,7 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
             noted.wait()
         return text
 
-    source = WorkspaceSource(files.list, read, root=ROOT)
+    source = files.source_of(read=read)
 
     def change() -> None:
         files.texts[ROOT / "a.py"] = "window"
@@ -260,7 +270,7 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
 async def test_close_ends_the_build() -> None:
     """And notices after it do nothing."""
     files = Files(**{f"f{number}_py": "parser" for number in range(200)})
-    source = WorkspaceSource(files.list, files.read, root=ROOT)
+    source = files.source_of()
     source.refresh()
     await source.close()
     source.note_change(ROOT / "a.py")
