@@ -36,19 +36,19 @@ _PROMPT_REQUIRED: Final = {"outcome": "promptRequired", "reason": "noRunningTurn
 
 
 class AcpClient:
-    """One client of the service, and everything that it lends the workspace."""
+    """One client of the service, and everything that it lends the workspace; *sink* is the way to it."""
 
     def __init__(self, peer: Peer, profile: AcpProfile, backend: Backend) -> None:
         version = version_of(profile)
         self._peer = peer
-        self._sink = AcpSink(peer, profile, version)
-        self._port = backend.service.connect(self._sink)
-        self._sink.client_id = self._port.client_id
+        self.sink = AcpSink(peer, profile, version)
+        self._port = backend.service.connect(self.sink)
+        self.sink.client_id = self._port.client_id
         if profile.features is not None and profile.features.answers_queries:
             ask = partial(peer.request, "_sidecar/editor/query")
             self._port.lend_queries(profile.features.answers_queries, ask, "utf-16")
         self._files = ClientFiles(peer, profile, backend.workspace)
-        self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._sink.show_terminal)
+        self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self.sink.show_terminal)
         self._sessions = version.sessions(self._request, self.release)
         self._prompts = PendingPrompts(
             self._request, self.interrupt, version.prompt_answer, version.withdrawn_answer
@@ -86,10 +86,6 @@ class AcpClient:
         if not self._prompts.cancel_request(request_id):
             self._peer.cancel(request_id)
 
-    def announce_end(self, reason: str, in_ms: int) -> None:
-        """Notify the client that the process will end."""
-        self._sink.notify("sidecar/closing", {"reason": reason, "inMs": in_ms})
-
     def close(self) -> None:
         """Return everything that the client has lent, and leave the service."""
         self._files.close()
@@ -115,11 +111,11 @@ class AcpClient:
         """Return everything that the client has lent a session, which is closed."""
         self._files.withdraw(sid)
         self._terminals.withdraw(sid)
-        self._sink.unfollow(sid)
+        self.sink.unfollow(sid)
 
     def _log(self, sid: str) -> EventLog:
         """Return the log of a session that the client has opened. Raises SessionNotFound."""
-        log = self._sink.log(sid)
+        log = self.sink.log(sid)
         if log is None:
             raise SessionNotFound(sid)
         return log
@@ -156,7 +152,7 @@ class AcpClient:
         def then() -> None:
             if answer.then is not None:
                 answer.then()
-            self._sink.notify("sidecar/event", event)
+            self.sink.notify("sidecar/event", event)
 
         return replace(answer, then=then)
 

@@ -34,18 +34,35 @@ _WRITE_S: Final = 30.0
 """Longer than a read: an editor may format what it saves, or ask its user."""
 
 
-class ClientFiles:
+class _Lent:
+    """The things that one client lends its sessions, and the functions that take them back."""
+
+    def __init__(self) -> None:
+        self._lent: dict[str, list[Dispose]] = {}
+
+    def withdraw(self, sid: str) -> None:
+        """End the offers to session *sid*."""
+        for dispose in self._lent.pop(sid, ()):
+            dispose()
+
+    def close(self) -> None:
+        """End every offer: the client is gone."""
+        for sid in tuple(self._lent):
+            self.withdraw(sid)
+
+
+class ClientFiles(_Lent):
     """The files of one client in the folders of its sessions; a read may take *read_s* seconds."""
 
     def __init__(
         self, peer: Peer, profile: AcpProfile, workspace: Workspace, *, read_s: float = _READ_S
     ) -> None:
+        super().__init__()
         self._peer = peer
         self._profile = profile
         self._workspace = workspace
         self._read_s = read_s
         self._is_unresponsive = False
-        self._offers: dict[str, list[Dispose]] = {}
 
     def offer(self, sid: str, folders: Iterable[str]) -> None:
         """Let the workspace read and write the files in the *folders* of a session through this client."""
@@ -56,17 +73,7 @@ class ClientFiles:
             read=partial(self.read, sid) if self._profile.reads_files else None,
             write=partial(self.write, sid) if self._profile.writes_files else None,
         )
-        self._offers[sid] = [self._workspace.add_client_files(Path(folder), source) for folder in folders]
-
-    def withdraw(self, sid: str) -> None:
-        """End the offers for a session."""
-        for dispose in self._offers.pop(sid, ()):
-            dispose()
-
-    def close(self) -> None:
-        """End every offer: the client is gone."""
-        for sid in tuple(self._offers):
-            self.withdraw(sid)
+        self._lent[sid] = [self._workspace.add_client_files(Path(folder), source) for folder in folders]
 
     async def read(self, sid: str, path: Path) -> str | None:
         """Return the client's text of a file; None when it has none, refuses, or does not answer."""
@@ -104,7 +111,7 @@ _ANSWER_S: Final = 2.0
 """How long the client may take to answer, except for the end of a command."""
 
 
-class ClientTerminals:
+class ClientTerminals(_Lent):
     """The terminals that one client lends its sessions; none if its profile has none.
 
     Args:
@@ -118,30 +125,19 @@ class ClientTerminals:
         self,
         peer: Peer,
         profile: AcpProfile,
-        lend: Callable[[str, RunInTerminal], Callable[[], None]],
+        lend: Callable[[str, RunInTerminal], Dispose],
         show: Callable[[str, str, str], None],
     ) -> None:
+        super().__init__()
         self._peer = peer
         self._profile = profile
         self._lend = lend
         self._show = show
-        self._lent: dict[str, Callable[[], None]] = {}
 
     def offer(self, sid: str) -> None:
         """Lend session *sid* the client's terminals."""
         if self._profile.runs_commands and sid not in self._lent:
-            self._lent[sid] = self._lend(sid, partial(self.run, sid))
-
-    def withdraw(self, sid: str) -> None:
-        """End the offer to session *sid*."""
-        take_back = self._lent.pop(sid, None)
-        if take_back is not None:
-            take_back()
-
-    def close(self) -> None:
-        """End every offer: the client is gone, and its terminals with it."""
-        for sid in tuple(self._lent):
-            self.withdraw(sid)
+            self._lent[sid] = [self._lend(sid, partial(self.run, sid))]
 
     async def run(self, sid: str, command: TerminalCommand, cancel: CancelToken) -> TerminalEnd | None:
         """Run a command in a new terminal, and return its end; None when the client makes no terminal."""

@@ -26,13 +26,12 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id, member
 from sidecar.server.handshake import (
-    Handshake,
+    ClientProfile,
     InitializeParams,
     answer_initialize,
     profile_of,
     read_initialize,
     resolve_command,
-    sidecar_options,
 )
 from sidecar.service.contract import Answer, OpenBackend
 from sidecar.service.frontend import FrontendConnection
@@ -107,7 +106,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         self._phase = _Phase.NEW
         self._has_exited = False
         self._asked: InitializeParams | None = None
-        self._handshake: Handshake | None = None
+        self._profile: ClientProfile | None = None
         self._is_traced = False
         self._loading: asyncio.Future[None] | None = None
         self._loading_soon: asyncio.TimerHandle | None = None
@@ -219,15 +218,14 @@ class LspConnection(FrontendConnection["LspClient"]):
 
     def _initialize(self, params: Any) -> Answer:
         asked = read_initialize(params)
-        profile, options = profile_of(asked), sidecar_options(asked)
-        if options:
-            self.open_backend(options)  # before the answer, which refuses wrong options
-        handshake = Handshake(profile, asked.encoding, options)
+        profile = profile_of(asked)
+        if profile.options:
+            self.open_backend(profile.options)  # before the answer, which refuses wrong options
         info, limits = self._options.info, self._options.limits
         advertised = advertise(
             info, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
         )
-        self._asked, self._handshake = asked, handshake
+        self._asked, self._profile = asked, profile
         self._phase = _Phase.READY
         self._is_traced = asked.trace_level != "off"
 
@@ -235,7 +233,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             self._options.watch_process(asked.process_id)
             self.open_soon()
 
-        return Answer(answer_initialize(asked, handshake, info, advertised), follow_up)
+        return Answer(answer_initialize(asked, profile, info, advertised), follow_up)
 
     def _log_ignored(self, method: str, params: Any, error: SidecarError) -> None:
         """Ignore a notification that is refused."""
@@ -278,21 +276,21 @@ class LspConnection(FrontendConnection["LspClient"]):
         from sidecar.server.lsp import LspServer
 
         assert self._asked is not None
-        assert self._handshake is not None
+        assert self._profile is not None
         server = LspServer(self._options.info, self.open_client, self._cover)
-        server.offer(self._handshake.profile)
+        server.offer(self._profile)
         server.begin(self._asked)
         return server
 
     def make_client(self) -> LspClient:
-        assert self._handshake is not None
-        backend = self.open_backend(self._handshake.options)
+        assert self._profile is not None
+        backend = self.open_backend(self._profile.options)
         from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
 
-        if self._handshake.profile.is_editor:
+        if self._profile.is_editor:
             loop = asyncio.get_running_loop()
             self._loading_soon = loop.call_later(_LOAD_SERVER_AFTER_S, self._load_server)
-        return LspClient(self._peer, backend, self._handshake, self._spawn)
+        return LspClient(self._peer, backend, self._profile, self._spawn)
 
     def open_ahead(self) -> None:
         if self._phase is _Phase.READY:

@@ -265,7 +265,7 @@ _MAX_COMPARED_LINES: Final = 5_000
 """Larger changes replace one range: to compare lines takes time that grows with their square."""
 
 
-def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding) -> EditApplier | None:
+def edit_applier(peer: Peer, profile: ClientProfile) -> EditApplier | None:
     """Return the function that edits the client's open buffers, None when the client takes no edits."""
     if profile.applies_edits:
         method = "workspace/applyEdit"
@@ -276,7 +276,7 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
 
     async def apply(before: FileView, new_text: str) -> bool:
         document = {"uri": before.uri, "version": before.version}
-        edits = await asyncio.to_thread(minimal_edits, before.text, new_text, encoding)
+        edits = await asyncio.to_thread(minimal_edits, before.text, new_text, profile.encoding)
         change = {"textDocument": document, "edits": edits}
         try:
             reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})

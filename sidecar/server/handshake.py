@@ -26,9 +26,15 @@ if TYPE_CHECKING:
 
 
 class ClientProfile(Value, kw_only=True):
-    """The capabilities of one client; *features* is None when it knows the Language Server Protocol alone."""
+    """The capabilities of one client.
+
+    *features* is None when it knows the Language Server Protocol alone; *encoding* is the unit of positions.
+    *options* are ``initializationOptions.sidecar``, for the daemon.
+    """
 
     name: str
+    encoding: PositionEncoding
+    options: Mapping[str, Any]
     features: ClientFeatures | None
     shows_progress: bool
     shows_messages: bool
@@ -60,16 +66,11 @@ class ClientProfile(Value, kw_only=True):
         return self.features is None and self.shows_progress
 
 
-class Handshake(Value):
-    """The result of a handshake; *encoding* is the unit of positions, *options* are for the daemon."""
-
-    profile: ClientProfile
-    encoding: PositionEncoding
-    options: Mapping[str, Any]
-
-
 def profile_of(params: InitializeParams) -> ClientProfile:
-    """Return the capabilities that *params* declare."""
+    """Return the capabilities that *params* declare. Raises InvalidInput for options that are no object."""
+    options = member(params.initialization_options, "sidecar")
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput("initializationOptions.sidecar must be an object")
 
     def declared(*names: str) -> Any:
         return member(params.capabilities, *names)
@@ -80,6 +81,8 @@ def profile_of(params: InitializeParams) -> ClientProfile:
     edits = declared("workspace", "applyEdit") and declared("workspace", "workspaceEdit", "documentChanges")
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
+        encoding=params.encoding,
+        options=options or {},
         features=parse_client_features(declared("experimental", "sidecar")),
         shows_progress=bool(declared("window", "workDoneProgress")),
         shows_messages=is_object("window", "showMessage"),
@@ -91,14 +94,6 @@ def profile_of(params: InitializeParams) -> ClientProfile:
         refreshes_lenses=bool(declared("workspace", "codeLens", "refreshSupport")),
         shows_documents=is_object("workspace", "textDocumentContent"),
     )
-
-
-def sidecar_options(params: InitializeParams) -> Mapping[str, Any]:
-    """Return ``initializationOptions.sidecar``, empty when absent. Raises InvalidInput for no object."""
-    options = member(params.initialization_options, "sidecar")
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidInput("initializationOptions.sidecar must be an object")
-    return options or {}
 
 
 StructT = TypeVar("StructT", bound=Struct)
@@ -195,13 +190,13 @@ def read_params(method: str, params: Any, kind: type[StructT], *, strict: bool =
 
 
 def answer_initialize(
-    asked: InitializeParams, handshake: Handshake, info: ServerInfo, advertised: Mapping[str, Any]
+    asked: InitializeParams, profile: ClientProfile, info: ServerInfo, advertised: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the result of ``initialize``.
 
     Args:
         asked: the params of the client.
-        handshake: its profile and the unit of positions.
+        profile: its capabilities.
         info: the name and version of the server.
         advertised: the value of ``experimental.sidecar``.
     """
@@ -217,10 +212,10 @@ def answer_initialize(
         "workspaceFolders": {"supported": True, "changeNotifications": True},
         "fileOperations": dict.fromkeys(operations, _ALL_FILES),
     }
-    if handshake.profile.shows_documents:
+    if profile.shows_documents:
         workspace["textDocumentContent"] = {"schemes": [DOCUMENT_SCHEME]}
-    capabilities: dict[str, Any] = {"positionEncoding": handshake.encoding, "textDocumentSync": sync}
-    if handshake.profile.shows_lenses:
+    capabilities: dict[str, Any] = {"positionEncoding": profile.encoding, "textDocumentSync": sync}
+    if profile.shows_lenses:
         capabilities["codeLensProvider"] = {"resolveProvider": False}
     capabilities["executeCommandProvider"] = {"commands": list(COMMANDS)}
     capabilities["workspace"] = workspace

@@ -33,7 +33,7 @@ from sidecar.protocol.codec import to_wire
 from sidecar.protocol.handshake import ClientFeatures
 from sidecar.protocol.jsonrpc import encode_notification, member
 from sidecar.server.documents import ClientWatcher, OpenDocuments, edit_applier
-from sidecar.server.handshake import ClientProfile, Handshake
+from sidecar.server.handshake import ClientProfile
 from sidecar.server.views import (
     ContextLenses,
     RefreshRequester,
@@ -177,6 +177,7 @@ class LspClient:
     """One client; *spawn* runs tasks for it.
 
     Attributes:
+        sink: the way to it.
         documents: its open buffers.
         progress: its work-done progress.
         watcher: its file watcher.
@@ -184,9 +185,9 @@ class LspClient:
         conversations: the conversations that it may open as documents.
     """
 
-    def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
-        profile, encoding = handshake.profile, handshake.encoding
-        editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
+    def __init__(self, peer: Peer, backend: Backend, profile: ClientProfile, spawn: Spawn) -> None:
+        encoding = profile.encoding
+        editor = backend.workspace.editor(edit_applier(peer, profile))
         self._encoding = encoding
         self._peer = peer
         self._features = profile.features or ClientFeatures()
@@ -194,7 +195,7 @@ class LspClient:
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
         self._views = SessionViews()
-        self._sink = LspSink(peer, profile, self.progress, self._views)
+        self.sink = LspSink(peer, profile, self.progress, self._views)
         self._service = backend.service
         self._port: Connection | None = None
         refresh = RefreshRequester(peer, "workspace/codeLens/refresh", spawn)
@@ -202,7 +203,7 @@ class LspClient:
         content = RefreshRequester(peer, "workspace/textDocumentContent/refresh", spawn)
         self.conversations = SessionDocuments(self._request, content)
         if profile.shows_diagnostics:
-            self._views.add(StaleDiagnostics(self._sink.notify))
+            self._views.add(StaleDiagnostics(self.sink.notify))
         if profile.shows_lenses:
             self._views.add(self.lenses)
         if profile.shows_documents:
@@ -214,7 +215,7 @@ class LspClient:
         Called when the client is ready or requests something: before that it must be sent nothing.
         """
         if self._port is None:
-            self._port = self._service.connect(self._sink)
+            self._port = self._service.connect(self.sink)
             if self._features.answers_diagnostics:
                 self._port.lend_diagnostics(self.pull_diagnostics)
             if self._features.answers_queries:
@@ -237,10 +238,6 @@ class LspClient:
     def report_editor(self, params: Any) -> None:
         """Take in the state of the editor. Raises InvalidInput."""
         self.connect().report_editor(params, self._encoding)
-
-    def announce_end(self, reason: str, in_ms: int) -> None:
-        """Notify the client that the process will end."""
-        self._sink.notify("sidecar/closing", {"reason": reason, "inMs": in_ms})
 
     def close(self) -> None:
         """Return everything that the client has lent, and leave the service."""

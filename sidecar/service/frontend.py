@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.protocol.jsonrpc import member
-from sidecar.service.contract import Backend, OpenBackend
+from sidecar.service.contract import Backend, ClientSink, OpenBackend
 from sidecar.transport.peer import Dialect, Frontend, Limits, Peer, PeerGoneError, PeerRefused
 from sidecar.transport.streams import ByteStream
 
@@ -32,8 +32,9 @@ _LONGEST_WAIT_S: Final = 10.0
 class FrontendClient(Protocol):
     """A client after its handshake."""
 
-    def announce_end(self, reason: str, in_ms: int) -> None:
-        """Notify the client that the process will end."""
+    @property
+    def sink(self) -> ClientSink:
+        """The way to the client."""
         ...
 
     def close(self) -> None:
@@ -77,7 +78,7 @@ class FrontendConnection(Frontend, ABC, Generic[ClientT]):
     def announce_end(self, reason: str, in_s: float) -> None:
         """Notify a client that is still there that the process will end, and accept nothing more from it."""
         if self._client is not None and not self._peer.is_over:
-            self._client.announce_end(reason, round(in_s * 1000))
+            self._client.sink.notify("sidecar/closing", {"reason": reason, "inMs": round(in_s * 1000)})
         self._peer.stop_accepting()
 
     async def settle(self) -> None:

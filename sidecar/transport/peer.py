@@ -141,11 +141,6 @@ class Peer:
         return len(self._in_flight)
 
     @property
-    def is_lost(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return self._stream.is_lost
-
-    @property
     def is_over(self) -> bool:
         """Whether nothing more will come from the client."""
         return self._ended.is_set()
@@ -235,7 +230,7 @@ class Peer:
     def on_end(self) -> None:
         """Handle the end of the client's input, or of the whole connection."""
         self._is_input_over = True
-        if self.is_lost:
+        if self._stream.is_lost:
             self._incoming.set(0)
             self.outbox.close()
             self._fail_own_requests()

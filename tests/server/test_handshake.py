@@ -16,11 +16,9 @@ from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.methods import METHODS
 from sidecar.server.handshake import (
     ClientProfile,
-    Handshake,
     answer_initialize,
     profile_of,
     read_initialize,
-    sidecar_options,
 )
 from sidecar.server.lsp import LspServer, run_steps
 from sidecar.transport.peer import Limits
@@ -254,10 +252,10 @@ def test_the_answer_is_that_of_pygls(capabilities: Any) -> None:
         capabilities = converter.unstructure(capabilities)
     params = {"capabilities": capabilities}
     asked = read_initialize(params)
-    handshake = Handshake(profile_of(asked), asked.encoding, {})
-    told = answer_initialize(asked, handshake, FAKE_INFO, {})
+    profile = profile_of(asked)
+    told = answer_initialize(asked, profile, FAKE_INFO, {})
     server = LspServer(FAKE_INFO, lambda: pytest.fail("not yet"), lambda _folders: None)
-    server.offer(handshake.profile)
+    server.offer(profile)
     typed = converter.structure(params, types.InitializeParams)
     if (general := typed.capabilities.general) and asked.encoding == "utf-8":
         general.position_encodings = [types.PositionEncodingKind.Utf8]  # which pygls would not prefer
@@ -420,6 +418,8 @@ def test_the_profile_of_a_client_with_every_capability() -> None:
     )
     profile = ClientProfile(
         name="Everything",
+        encoding="utf-16",
+        options={},
         features=None,
         shows_progress=True,
         shows_messages=True,
@@ -427,7 +427,7 @@ def test_the_profile_of_a_client_with_every_capability() -> None:
         registers_watchers=True,
         watches_relative=True,
     )
-    assert (profile_of(params), sidecar_options(params)) == (profile, {})
+    assert profile_of(params) == profile
 
 
 def test_a_name_with_half_a_character_is_refused() -> None:

@@ -16,4 +16,3 @@ def test_the_memory_is_measured_once_a_second(monkeypatch: pytest.MonkeyPatch) -
     for times[0] in (0, 999, 1_000, 1_500, 2_500, 0):  # at last the clock is put back
         found.append(memory.bytes())
     assert found == [1, 1, 2, 2, 3, 4]
-    memory.close()
