@@ -81,22 +81,22 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
     name = member(params, "info" if is_draft else "clientInfo", "name")
     options = member(params, "_meta", "sidecar")
 
-    def declared(*names: str) -> Any:
+    def capability(*names: str) -> Any:
         return member(params, "capabilities" if is_draft else "clientCapabilities", *names)
 
     return AcpProfile(
         version=ACP_DRAFT if is_draft else ACP_VERSION,
         name=name if isinstance(name, str) else "",
-        takes_notices=isinstance(declared("session", "notices"), Mapping),
-        takes_compactions=isinstance(declared("session", "compaction"), Mapping),
-        takes_plans=isinstance(declared("plan"), Mapping),
-        takes_subagents=is_draft or isinstance(declared("subagents"), Mapping),
-        reads_files=not is_draft and declared("fs", "readTextFile") is True,
-        writes_files=not is_draft and declared("fs", "writeTextFile") is True,
-        runs_commands=not is_draft and declared("terminal") is True,
-        shows_forms=isinstance(declared("elicitation", "form"), Mapping),
-        shows_urls=isinstance(declared("elicitation", "url"), Mapping),
-        features=parse_client_features(declared("_meta", "sidecar")),
+        takes_notices=isinstance(capability("session", "notices"), Mapping),
+        takes_compactions=isinstance(capability("session", "compaction"), Mapping),
+        takes_plans=isinstance(capability("plan"), Mapping),
+        takes_subagents=is_draft or isinstance(capability("subagents"), Mapping),
+        reads_files=not is_draft and capability("fs", "readTextFile") is True,
+        writes_files=not is_draft and capability("fs", "writeTextFile") is True,
+        runs_commands=not is_draft and capability("terminal") is True,
+        shows_forms=isinstance(capability("elicitation", "form"), Mapping),
+        shows_urls=isinstance(capability("elicitation", "url"), Mapping),
+        features=parse_client_features(capability("_meta", "sidecar")),
         options=options if isinstance(options, Mapping) else {},
     )
 

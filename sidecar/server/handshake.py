@@ -72,26 +72,28 @@ def profile_of(params: InitializeParams) -> ClientProfile:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput("initializationOptions.sidecar must be an object")
 
-    def declared(*names: str) -> Any:
+    def capability(*names: str) -> Any:
         return member(params.capabilities, *names)
 
     def is_object(*names: str) -> bool:
-        return isinstance(declared(*names), Mapping)  # an empty one, too
+        return isinstance(capability(*names), Mapping)  # an empty one, too
 
-    edits = declared("workspace", "applyEdit") and declared("workspace", "workspaceEdit", "documentChanges")
+    edits = capability("workspace", "applyEdit") and capability(
+        "workspace", "workspaceEdit", "documentChanges"
+    )
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
         encoding=params.encoding,
         options=options or {},
-        features=parse_client_features(declared("experimental", "sidecar")),
-        shows_progress=bool(declared("window", "workDoneProgress")),
+        features=parse_client_features(capability("experimental", "sidecar")),
+        shows_progress=bool(capability("window", "workDoneProgress")),
         shows_messages=is_object("window", "showMessage"),
         applies_edits=bool(edits),
-        registers_watchers=bool(declared("workspace", "didChangeWatchedFiles", "dynamicRegistration")),
-        watches_relative=bool(declared("workspace", "didChangeWatchedFiles", "relativePatternSupport")),
+        registers_watchers=bool(capability("workspace", "didChangeWatchedFiles", "dynamicRegistration")),
+        watches_relative=bool(capability("workspace", "didChangeWatchedFiles", "relativePatternSupport")),
         shows_diagnostics=is_object("textDocument", "publishDiagnostics"),
         shows_lenses=is_object("textDocument", "codeLens"),
-        refreshes_lenses=bool(declared("workspace", "codeLens", "refreshSupport")),
+        refreshes_lenses=bool(capability("workspace", "codeLens", "refreshSupport")),
         shows_documents=is_object("workspace", "textDocumentContent"),
     )
 

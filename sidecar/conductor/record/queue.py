@@ -37,7 +37,7 @@ MAX_WAITING: Final = 128
 
 
 class TurnOutcome(Value):
-    """The end of a turn for those that wait for it: its last event, and the text of its last answer."""
+    """The last event of a turn, and the text of its last answer."""
 
     last: Settled | Faulted
     text: str = ""
