@@ -224,7 +224,7 @@ class History(AppendOnlySeq[Entry]):
     @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes of the path, oldest first."""
-        return self._node_ids[:]
+        return tuple(self._node_ids)
 
     def first(self, count: int) -> History:
         """Return the history of the first *count* entries."""

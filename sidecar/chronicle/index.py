@@ -19,8 +19,9 @@ entry 12 the index has ``src/a.py* 10-39 #12``.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain, islice, repeat
 from operator import itemgetter
@@ -61,24 +62,30 @@ MAX_GIVEN_CHARS: Final = 20_000
 """A longer prompt gives no values: it is a text that was pasted."""
 
 _GIVEN: Final = re.compile(r"(?m)^[ \t]*([^\W\d_][\w .-]{1,40}?)[ \t]*(?:=|:|->|→)[ \t]+(\S.{0,80}?)[ \t]*$")
+_FILE_KINDS: Final = ("read", "modified")
 _DONE: Final = ("complete", "done", "cancel", "delete")
 
 
-class IndexedFile(Value, kw_only=True):
-    """The use of one file: whether it was read and edited, the lines that were read, and its newest place."""
+Used: TypeAlias = Literal["read", "modified", "command"]
+"""A file that was read, one that was modified, or a command."""
 
-    is_read: bool
-    is_edited: bool
-    place: int
+
+class NamedFact(Value, kw_only=True):
+    """A file or a command.
+
+    Attributes:
+        kinds: whether a file was read, and modified.
+        place: the newest place of a file, that of the last result of a command.
+        line: its line of the index.
+        ranges: the lines of a file that were read.
+        has_failed: whether the command failed at last.
+    """
+
+    kinds: tuple[Used, ...] = ()
+    place: int = 0
+    line: str = ""
     ranges: tuple[LineRange, ...] = ()
-
-
-class IndexedCommand(Value, kw_only=True):
-    """The last run of a command: its outcome, empty while it has none, whether it failed, and its place."""
-
-    outcome: str
-    has_failed: bool
-    place: int
+    has_failed: bool = False
 
 
 class Facts:
@@ -86,12 +93,16 @@ class Facts:
 
     Attributes:
         kinds: the kind of each entry, a place in :data:`SAID`.
+        names: the name of each file and command by its line of the index.
+        places: the places of the files and commands by their kind, in order.
     """
 
     def __init__(self) -> None:
         self.kinds = bytearray()
-        self.files: dict[str, IndexedFile] = {}
-        self.commands: dict[str, IndexedCommand] = {}
+        self.files: dict[str, NamedFact] = {}
+        self.commands: dict[str, NamedFact] = {}
+        self.names: dict[str, str] = {}
+        self.places: dict[Used, array[int]] = {kind: array("I") for kind in get_args(Used)}
         self.tasks: tuple[str, ...] = ()
         self.tasks_place = 0
         self.values: dict[str, tuple[str, int, bool]] = {}
@@ -128,34 +139,45 @@ class Facts:
         output = result.output if isinstance(result.output, str) else ""
         failed = has_failed(effects, output, is_error=bool(result.is_error))
         for touch in touches_named(effects, call.input, failed=failed):
-            for path in [touch.path] if touch.kind == "read" else touch.changed_paths:
-                is_read, unknown = touch.kind == "read", IndexedFile(is_read=False, is_edited=False, place=0)
-                before = self.files.pop(path, unknown)
-                self.files[path] = IndexedFile(
-                    is_read=is_read or before.is_read,
-                    is_edited=not is_read or before.is_edited,
-                    ranges=merge_ranges((*before.ranges, *touch.ranges)) if before.ranges else touch.ranges,
-                    place=called_at,
-                )
-                self._name(called_at, path)
+            kind: Used = "read" if touch.kind == "read" else "modified"
+            for path in [touch.path] if kind == "read" else touch.changed_paths:
+                file = self.files.pop(path, NamedFact())
+                kinds = tuple(each for each in _FILE_KINDS if each == kind or each in file.kinds)
+                ranges = merge_ranges((*file.ranges, *touch.ranges)) if file.ranges else touch.ranges
+                shown = file_line(path, "modified" in kinds, ranges, called_at)
+                self.files[path] = NamedFact(kinds=kinds, place=called_at, line=shown, ranges=ranges)
+                self._replace(path, file, self.files[path], called_at)
         if effects.kind == "runs":
             for line, _ in command_lines_in(effects, call.input):
                 command = " ".join(line.split())[:COMMAND_CHARS]
-                self.commands.pop(command, None)
+                run = self.commands.pop(command, NamedFact())
                 self._failing.pop(command, None)
                 if failed:
                     self._failing[command] = None
                 outcome = telling_line(ranked, output)
                 if not failed and outcome and measure_telling([outcome])[0] < LEAST_TELLING:
                     outcome = ""
-                self.commands[command] = IndexedCommand(outcome=outcome, has_failed=failed, place=place)
-                self._name(called_at, command)
+                end = f" → {'! ' if failed else ''}{outcome}" if outcome or failed else ""
+                self.commands[command] = NamedFact(
+                    kinds=("command",), place=place, line=f"$ {command}{end} #{place}", has_failed=failed
+                )
+                self._replace(command, run, self.commands[command], called_at)
         tasks = open_tasks(call.input)
         if tasks is not None:
             self.tasks, self.tasks_place = tasks, called_at
             for task in tasks:
                 self._name(called_at, task)
         return "error" if failed else "search" if effects.kind in _LOOKS_UP and tasks is None else ""
+
+    def _replace(self, name: str, before: NamedFact, now: NamedFact, called_at: int) -> None:
+        """Let the fact *name*, which a call touched, be counted as *now* and no longer as *before*."""
+        self._name(called_at, name)
+        self.names.pop(before.line, None)
+        self.names[now.line] = name
+        for kind in before.kinds:
+            del self.places[kind][bisect_left(self.places[kind], before.place)]
+        for kind in now.kinds:
+            insort(self.places[kind], now.place)
 
     def _name(self, place: int, name: str) -> None:
         self._names[place] = (*self._names.get(place, ()), name)
@@ -183,28 +205,21 @@ class Facts:
         for line in reversed(self._failing):
             run = self.commands[line]
             if run.place <= n_entries:
-                yield line, command_line(line, run)
-        files = ((use.place, path, file_line(path, use)) for path, use in reversed(self.files.items()))
+                yield line, run.line
+        files = ((use.place, path, use.line) for path, use in reversed(self.files.items()))
         runs = (
-            (run.place, line, command_line(line, run))
-            for line, run in reversed(self.commands.items())
-            if not run.has_failed
+            (run.place, line, run.line) for line, run in reversed(self.commands.items()) if not run.has_failed
         )
         for place, name, line in merge(files, runs, key=itemgetter(0), reverse=True):
             if place <= n_entries:
                 yield name, line
 
 
-def file_line(path: str, use: IndexedFile) -> str:
-    ranges = ",".join(
-        f"{first}-{'' if count is None else first + count - 1}" for first, count in use.ranges[-MAX_RANGES:]
+def file_line(path: str, is_edited: bool, ranges: Sequence[LineRange], place: int) -> str:
+    shown = ",".join(
+        f"{first}-{'' if count is None else first + count - 1}" for first, count in ranges[-MAX_RANGES:]
     )
-    return f"{path}{'*' if use.is_edited else ''}{' ' if ranges else ''}{ranges} #{use.place}"
-
-
-def command_line(command: str, run: IndexedCommand) -> str:
-    outcome = f" → {'! ' if run.has_failed else ''}{run.outcome}" if run.outcome or run.has_failed else ""
-    return f"$ {command}{outcome} #{run.place}"
+    return f"{path}{'*' if is_edited else ''}{' ' if shown else ''}{shown} #{place}"
 
 
 def telling_line(ranked: RankedEntry, output: object) -> str:

@@ -361,10 +361,10 @@ def compacted_entries(
     """
     entries: list[Entry] = []
     if summary is not None:
-        folded = [*history.first(cut).node_ids]
+        folded = history.first(cut).node_ids
         for index in sorted(pinned, reverse=True):
-            del folded[index]
-        entries.append(Entry(summary, "summary", origin=tuple(folded)))
+            folded = folded[:index] + folded[index + 1 :]
+        entries.append(Entry(summary, "summary", origin=folded))
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
     return entries

@@ -21,6 +21,7 @@ from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
 from sidecar.conductor.window.compaction.loss import LossReport, count_loss
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -58,19 +59,31 @@ def a_round(number: int) -> list[Turn]:
 async def test_each_fact_of_the_folded_part_is_counted_once(name: str) -> None:
     model = ScriptedModel([[Say("Modules get mended.")]], when_exhausted="repeat")
     follower = Follower(boot.ENGINES[name](), card(32_000), model)
-    follower.history = history_of([turn for number in range(60) for turn in a_round(number)])
+    typed = [Entry(UserTurn((TextBlock("$ ls\na.py\n[exit 0]"),)), "shell", node_id="typed")]
+    shown = [Entry(UserTurn((TextBlock("a file of the user"),)), "file", node_id="shown")]
+    turns = [turn for number in range(60) for turn in a_round(number)]
+    follower.history = History([*typed, *shown, *history_of(turns)])
     before = follower.history
     done = await follower.compact(FORCED)
     assert isinstance(done, CompactionResult)
     loss = (await count_loss(before, done, SessionChronicle())).loss
     assert loss is not None
     folded = before[: done.cut]
-    by_kind = {each.kind: each for each in loss.kinds}
-    for kind, n_facts in Counter(entry.kind for entry in folded).items():
-        if kind == "user":
-            each = by_kind["request"]
-            assert each.kept + each.shortened + (each.line or 0) + each.let_go == n_facts
-    assert set(by_kind) == {"request", "outcome", "modified", "read", "command", "search", "error"}
+    counts = {each.kind: each.kept + each.shortened + (each.line or 0) + each.let_go for each in loss.kinds}
+    calls = Counter(
+        block.name for entry in folded for block in entry.turn.blocks if isinstance(block, ToolCallBlock)
+    )
+    assert counts == {
+        "request": sum(entry.kind == "user" for entry in folded),
+        "outcome": sum(
+            isinstance(entry.turn.blocks[0], TextBlock) for entry in folded if entry.kind == "assistant"
+        ),
+        "modified": calls["edit"],
+        "read": calls["read"] + 1,
+        "command": calls["bash"] + 1,
+        "search": calls["grep"],
+        "error": calls["bash"],
+    }
     assert loss.let_go == 0, "nothing is without a line where there is a chronicle"
     assert 0 < (loss.share or 0) < 1
 

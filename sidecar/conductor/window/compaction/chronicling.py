@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from threading import Lock
 from typing import Final
 
@@ -213,8 +213,11 @@ def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> 
 
 
 def note_before(history: History) -> UserTurn:
-    """Return the summary of *history* without its chronicle: the note that stands; else a heading."""
-    for entry in history:
+    """Return the summary of *history* without its chronicle: the note that stands; else a heading.
+
+    Summaries stand at the beginning, beside the files that came back with them.
+    """
+    for entry in takewhile(lambda entry: entry.kind in ("summary", "file"), history):
         if entry.kind == "summary" and entry.origin:
             blocks = [block for block in texts_of_compaction(entry) if not is_chronicle(block)]
             if blocks:

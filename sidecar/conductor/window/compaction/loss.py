@@ -8,13 +8,14 @@ failure, a result that was looked up, or, at its newest use, a file or a command
 - one *line* where its entry has no more than a share of a place, as #3 has in ``#3-5``,
 - *gone* where it has not even that: no chronicle had room.
 
-Each entry can be looked at, and brought back by its place. Counting costs the entries that are shown and the
-files and commands; only the list of all facts costs the folded part.
+Each entry can be looked at, and brought back by its place. Counting costs the entries that are shown and
+named; only the list of all facts costs the folded part.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from typing import Any, Final, get_args
 
 from sidecar._internal.values import Value
 from sidecar.chronicle.chronicle import Chronicle
-from sidecar.chronicle.index import SAID, command_line, file_line
+from sidecar.chronicle.index import SAID
 from sidecar.conductor.contract import Compaction, FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conductor.engine import CompactionResult
 from sidecar.conductor.record.session_record import SessionRecord
@@ -45,9 +46,9 @@ class _View:
         self.chronicle = chronicle
         self.n_folded = n_folded
         self._n_covered, self._shares = chronicle.read_shares(text)
-        self._lines = frozenset(text.partition("\n\n")[0].splitlines())
-        kept = range(n_folded + 1, len(chronicle) + 1)
+        kept, names = range(n_folded + 1, len(chronicle) + 1), chronicle.facts.names
         self._named = chronicle.facts.names_of([*self._shares, *kept])
+        self._named |= {names[line] for line in text.partition("\n\n")[0].splitlines() if line in names}
         self.share = self.shown_chars() / max(1, chronicle.chars_before(n_folded))
 
     def shown_chars(self) -> float:
@@ -63,23 +64,21 @@ class _View:
             return "kept" if share >= 1 else "shortened"
         return "line" if place <= self._n_covered else "gone"
 
-    def list_names(self) -> Iterator[tuple[FactName, str, str, int]]:
-        """Yield the files and commands of the folded entries: kind, name, line of the index, and place."""
-        facts = self.chronicle.facts
-        for path, use in facts.files.items():
-            if use.place <= self.n_folded:
-                line = file_line(path, use)
-                if use.is_read:
-                    yield "read", path, line, use.place
-                if use.is_edited:
-                    yield "modified", path, line, use.place
-        for command, run in facts.commands.items():
-            if run.place <= self.n_folded:
-                yield "command", command, command_line(command, run), run.place
+    def list_names(
+        self, files: Iterable[str], commands: Iterable[str]
+    ) -> Iterator[tuple[FactName, str, str, int]]:
+        """Yield the folded ones of *files* and *commands*: kind, name, line of the index, and place."""
+        known = self.chronicle.facts
+        for facts, names in ((known.files, files), (known.commands, commands)):
+            for name in names:
+                fact = facts[name]
+                if fact.place <= self.n_folded:
+                    for kind in fact.kinds:
+                        yield kind, name, fact.line, fact.place
 
-    def state_of_name(self, name: str, line: str, place: int) -> FactState:
-        """Return how a file or a command stands; *line* is its line of the index."""
-        if name in self._named or line in self._lines:
+    def state_of_name(self, name: str, place: int) -> FactState:
+        """Return how a file or a command stands."""
+        if name in self._named:
             return "kept"
         return "line" if place <= self._n_covered else "gone"
 
@@ -95,9 +94,14 @@ class _View:
                 said = SAID[kinds[place - 1]]
                 counts[said, "line"] -= 1
                 counts[said, self.state_of_entry(place)] += 1
-        counts.update(
-            (kind, self.state_of_name(name, line, place)) for kind, name, line, place in self.list_names()
-        )
+        facts = self.chronicle.facts
+        named = self.list_names(self._named & facts.files.keys(), self._named & facts.commands.keys())
+        kept = Counter((kind, place <= n_covered) for kind, _, _, place in named)
+        for used, places in facts.places.items():
+            n_line, n_folded = bisect_right(places, n_covered), bisect_right(places, self.n_folded)
+            counts[used, "kept"] += kept[used, True] + kept[used, False]
+            counts[used, "line"] += n_line - kept[used, True]
+            counts[used, "gone"] += n_folded - n_line - kept[used, False]
         return loss_of(counts, self.share)
 
     def list_facts(self, entries: Sequence[Entry], pinned: Collection[str]) -> Iterator[ReportedFact]:
@@ -110,10 +114,11 @@ class _View:
                 yield ReportedFact(
                     fact_id, said, state, clip(text, MAX_TEXT_CHARS), entry.node_id, fact_id in pinned, place
                 )
-        for kind, name, line, place in self.list_names():
+        facts = self.chronicle.facts
+        for kind, name, line, place in self.list_names(facts.files, facts.commands):
             text = line.removeprefix("$ ").rpartition(" #")[0] if kind == "command" else name
             fact_id, node = fact_id_of(kind, name), entries[place - 1].node_id
-            state = self.state_of_name(name, line, place)
+            state = self.state_of_name(name, place)
             yield ReportedFact(fact_id, kind, state, text, node, fact_id in pinned, place)
 
 
