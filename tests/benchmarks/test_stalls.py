@@ -1,7 +1,8 @@
 """How long the event loop stands still while a long session is loaded, moved, compacted, shown and closed.
 
-The processor time of the loop counts; that of the whole process is only shown. Each figure is the best of the
-rounds.
+The processor time of the loop counts, against that of a pass which reads every message once, in the same
+run; the time of the whole process is only shown. Each figure is the best of the rounds. What does more with
+each message of a conversation than to look at it takes 10 passes and more, and belongs into a thread.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from measures import like_daemon, watch
+from measures import fastest, like_daemon, watch
 from sidecar.boot import Daemon, build
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf, NewSession
@@ -36,8 +38,7 @@ from sidecar.service.handlers.session import export, tree
 SHORT, LONG = 10_000, 100_000
 ENGINES = ("agentcore", "summarizing", "runtime")
 ROUNDS = 2
-GOAL_S = 0.05
-NOISE = 1.5
+MOST_PASSES = 6
 
 
 @dataclass
@@ -96,13 +97,23 @@ async def store_session(home: Path, folder: Path, n_messages: int) -> str:
     return sid
 
 
-async def measure(home: Path, sid: str) -> dict[str, Cost]:
+def read_once(entries: Iterable[Entry]) -> int:
+    """Return the characters of text in *entries*."""
+    blocks = (block for entry in entries for block in entry.turn.blocks)
+    return sum(len(block.text) for block in blocks if isinstance(block, TextBlock))
+
+
+async def measure(home: Path, sid: str) -> tuple[dict[str, Cost], float]:
+    """Return the cost of each operation, and the seconds of a pass over the conversation."""
     costs: defaultdict[str, Cost] = defaultdict(Cost)
+    passes_s: list[float] = []
     for number in range(ROUNDS):
         daemon = start(home)
         hub = daemon.service.hub
         session = (await costs["load"].measure(hub.load(sid))).session
-        nodes = session.record.history.current.node_ids
+        entries = session.record.history.current
+        nodes = entries.node_ids
+        passes_s += fastest(partial(read_once, entries), rounds=3)
         print(f"\nround {number + 1} of {ROUNDS} with {len(nodes):,} messages ...", flush=True)
         for name, node in (("near", nodes[-5]), ("half", nodes[len(nodes) // 2 - 1]), ("far", nodes[3])):
             await costs[f"rewind {name}"].measure(session.rewind(node, expect_head=None))
@@ -132,26 +143,27 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
                 await costs[f"undo {other}"].measure(undone)
         await session.choose("engine", engine)
         await daemon.service.aclose()
-    return costs
+    return costs, min(passes_s)
 
 
 def test_nothing_that_moves_a_long_conversation_stalls_the_loop(benchmark: Any, tmp_path: Path) -> None:
-    async def run(n_messages: int) -> dict[str, Cost]:
+    async def run(n_messages: int) -> tuple[dict[str, Cost], float]:
         home = tmp_path / f"home-{n_messages}"
         sid = await store_session(home, tmp_path, n_messages)
         return await measure(home, sid)
 
-    def run_both() -> tuple[dict[str, Cost], dict[str, Cost]]:
+    def run_both() -> tuple[dict[str, Cost], dict[str, Cost], float]:
         with like_daemon():
-            return asyncio.run(run(SHORT)), asyncio.run(run(LONG))
+            short, _ = asyncio.run(run(SHORT))
+            return short, *asyncio.run(run(LONG))
 
-    short, long = benchmark.pedantic(run_both, rounds=1)
-    print()
+    short, long, pass_s = benchmark.pedantic(run_both, rounds=1)
+    print(f"\na pass over {LONG:,} messages: {1e3 * pass_s:.0f} ms")
     for name, cost in long.items():
         growth = cost.total_s / short[name].total_s
         print(
-            f"{name:22} {LONG:,} messages: work {1e3 * cost.work_s:4.0f} ms, {cost.work_s / GOAL_S:.2f} of "
-            f"{1e3 * GOAL_S:.0f} ms, stall {1e3 * cost.stall_s:4.0f} ms; "
+            f"{name:22} {LONG:,} messages: work {1e3 * cost.work_s:4.0f} ms, {cost.work_s / pass_s:.1f} "
+            f"passes, stall {1e3 * cost.stall_s:4.0f} ms; "
             f"whole {cost.total_s:5.2f} s, {growth:4.1f} times that of {SHORT:,}"
         )
-    assert max(cost.work_s for cost in long.values()) <= NOISE * GOAL_S
+    assert max(cost.work_s for cost in long.values()) <= MOST_PASSES * pass_s
