@@ -15,9 +15,11 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from measures import fastest, measured, tell
+from room_events import FakeSessionArchive, make_message
 from sidecar.rooms import EventSource, MockAIProvider, Room, RoomContext, RoomEvent, TextContent
-from sidecar.rooms.knowledge import SessionEntry, SessionsSource, WorkspaceSource
+from sidecar.rooms.knowledge.sessions import SessionsIndex
 from sidecar.rooms.knowledge.words import choose_ranking_words, query_words
+from sidecar.rooms.knowledge.workspace import FilesIndex
 from sidecar.rooms.memory import MemoryResult, SlidingWindowMemory, SummarizingMemory
 from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut
 from sidecar.rooms.memory.estimate import event_tokens
@@ -145,7 +147,7 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """10,000 files: the rate, a refresh without changes, one change, and queries against the bare ones."""
     paths = make_workspace(tmp_path)
     database = tmp_path / "index.db"
-    source = WorkspaceSource(
+    source = FilesIndex(
         lambda: paths,
         Path.read_text,
         root=tmp_path,
@@ -173,7 +175,7 @@ def test_workspace_index(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
     async def timed(query: str) -> float:
         start = time.perf_counter()
-        assert await source.search(query)
+        assert await source.find(query, limit=5)
         return time.perf_counter() - start
 
     async def run() -> tuple[float, float, float, float]:
@@ -221,16 +223,16 @@ def test_sessions_index(benchmark: BenchmarkFixture) -> None:
     dice = random.Random(3)
     words = [f"word{number}" for number in range(5000)]
     entries = [
-        SessionEntry(f"s{number % 50}", f"n{number}", " ".join(dice.choices(words, k=60)), number)
+        make_message(f"s{number % 50}", f"n{number}", " ".join(dice.choices(words, k=60)))
         for number in range(20_000)
     ]
 
     async def run() -> tuple[float, float]:
-        source = SessionsSource()
+        source = SessionsIndex(FakeSessionArchive(), Path("/project"), None, on_error=print)
         start = time.perf_counter()
-        assert await source.add(entries) == len(entries)
+        await source.add(entries)
         fed = time.perf_counter()
-        assert await source.add(entries) == 0
+        await source.add(entries)
         again = time.perf_counter()
         await source.close()
         return fed - start, again - fed

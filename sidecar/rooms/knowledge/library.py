@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar.rooms.events import RoomEvent
-from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex, SessionsSource
-from sidecar.rooms.knowledge.workspace import FolderSource, WorkspaceSource
+from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex
+from sidecar.rooms.knowledge.workspace import FilesIndex, FolderIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 from sidecar.workspace.workspace import Workspace
 
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 class _FolderIndexes(Struct, eq=False):
     """The indexes of one folder, the sessions that use each, and the listeners of its progress."""
 
-    files: FolderSource | None = None
+    files: FolderIndex | None = None
     sessions: SessionsIndex | None = None
     users: dict[str, set[str]] = field(default_factory=lambda: {WORKSPACE: set(), SESSIONS: set()})
     listeners: dict[str, Callable[[int, int], None]] = field(default_factory=dict)
@@ -95,7 +94,7 @@ class KnowledgeLibrary:
                 folder.users[WORKSPACE].add(sid)
                 folder.listeners[sid] = partial(report, root)
                 if folder.files is None:
-                    folder.files = FolderSource(
+                    folder.files = FolderIndex(
                         self._workspace,
                         root,
                         self._database(root, WORKSPACE),
@@ -103,7 +102,7 @@ class KnowledgeLibrary:
                         on_error=_log_gap,
                     )
                     await folder.files.start()
-                sources.append(_SessionFiles(folder.files.source, is_own=root == roots[0]))
+                sources.append(_SessionFiles(folder.files.index, is_own=root == roots[0]))
         if SESSIONS in names:
             folder = self._folders.setdefault(roots[0], _FolderIndexes())
             folder.users[SESSIONS].add(sid)
@@ -112,7 +111,7 @@ class KnowledgeLibrary:
                 database = self._database(roots[0], SESSIONS)
                 folder.sessions = SessionsIndex(self._archive, roots[0], database, on_error=_log_gap)
                 folder.sessions.start()
-            sources.append(_OtherSessions(folder.sessions.source, excluded_ids))
+            sources.append(_OtherSessions(folder.sessions, excluded_ids))
         return sources
 
     async def release(self, sid: str) -> None:
@@ -154,8 +153,8 @@ class KnowledgeLibrary:
 class _SessionFiles(KnowledgeSource):
     """A folder's files for one session: places are cited so that its tools find them."""
 
-    def __init__(self, source: WorkspaceSource, *, is_own: bool) -> None:
-        self._source = source
+    def __init__(self, index: FilesIndex, *, is_own: bool) -> None:
+        self._index = index
         self._is_own = is_own
 
     @property
@@ -166,23 +165,20 @@ class _SessionFiles(KnowledgeSource):
     async def search(
         self, query: str, *, room_id: str | None = None, limit: int = 5
     ) -> list[KnowledgeResult]:
-        """Return files; outside the session's own folder by their whole path."""
-        results = await self._source.search(query, limit=limit)
-        if self._is_own:
-            return results
+        """Return files, ``path:line`` and the lines from there; of another folder by their whole path."""
         cited: list[KnowledgeResult] = []
-        for result in results:
-            _, _, text = result.content.partition("\n")
-            place = f"{result.metadata['path']}:{result.metadata['line']}"
-            cited.append(replace(result, content=f"{place}\n{text}" if text else place))
+        for hit in await self._index.find(query, limit=limit):
+            place = f"{hit.title if self._is_own else hit.key}:{hit.chunk.line}"
+            content = f"{place}\n{hit.chunk.text}" if hit.chunk.text else place
+            cited.append(KnowledgeResult(content, hit.score, WORKSPACE))
         return cited
 
 
 class _OtherSessions(KnowledgeSource):
     """A folder's sessions for one session, without the messages in its model's view."""
 
-    def __init__(self, source: SessionsSource, excluded_ids: Callable[[], Collection[str]]) -> None:
-        self._source = source
+    def __init__(self, index: SessionsIndex, excluded_ids: Callable[[], Collection[str]]) -> None:
+        self._index = index
         self._excluded_ids = excluded_ids
 
     @property
@@ -196,12 +192,11 @@ class _OtherSessions(KnowledgeSource):
         """Return messages, each with its speaker, its day, and whether it is from this conversation."""
         exclude = list(self._excluded_ids())[-MAX_EXCLUDED:]
         cited: list[KnowledgeResult] = []
-        for result in await self._source.search(query, limit=limit, exclude=exclude):
-            created_at = datetime.fromtimestamp(result.metadata["created_at_ms"] / 1000, UTC)
-            is_same = result.metadata["session_id"] == room_id
-            which = "this conversation" if is_same else "a conversation"
-            speaker = result.metadata["event_id"].partition(".")[0]
-            cited.append(replace(result, source=f"{which}, {speaker}, {created_at:%Y-%m-%d}"))
+        for hit in await self._index.find(query, limit=limit, exclude=exclude):
+            created_at = datetime.fromtimestamp(hit.created_at_ms / 1000, UTC)
+            which = "this conversation" if hit.room == room_id else "a conversation"
+            origin = f"{which}, {hit.key.partition('.')[0]}, {created_at:%Y-%m-%d}"
+            cited.append(KnowledgeResult(hit.chunk.text, hit.score, origin, {"event_id": hit.key}))
         return cited
 
 

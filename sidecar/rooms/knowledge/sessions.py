@@ -1,9 +1,8 @@
-"""The sessions of a folder as a knowledge source: stored conversations, and the one that goes on now.
+"""The index of the sessions of a folder: stored conversations, and the one that goes on now.
 
-:class:`SessionsSource` indexes the messages its caller adds. :class:`SessionsIndex` keeps one filled for a
-folder: at its start with the stored sessions that changed since they were indexed, later with new messages.
-It remembers when each session was indexed, so that a start costs only the changes. Neither reads a store;
-the archive is a port.
+It is filled at its start with the stored sessions that changed since they were indexed, later with new
+messages. It remembers when each session was indexed, so that a start costs only the changes. It reads no
+store; the archive is a port.
 """
 
 from __future__ import annotations
@@ -14,101 +13,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.rooms.events import RoomEvent, query_text
-from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
-from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
+from sidecar.rooms.knowledge.index import Document, IndexHit, IndexThread, TextIndex
 
-ENTRIES_PER_BATCH = 64
-
-
-class SessionEntry(NamedTuple):
-    """One message of a stored session; *node_id* is its own within the session."""
-
-    session_id: str
-    node_id: str
-    text: str
-    created_at_ms: int
-
-
-class SessionsSource(KnowledgeSource):
-    """Find messages of the sessions that were given to :meth:`add`.
-
-    Args:
-        database: the path of the index between runs, None for memory.
-        on_lost: called when the index was broken or outdated and is empty now, so that the caller fills it
-            again. Contract: never raises.
-    """
-
-    def __init__(self, database: Path | None = None, *, on_lost: Callable[[], None] = lambda: None) -> None:
-        self._thread = IndexThread(database, on_lost)
-
-    @property
-    def name(self) -> str:
-        """``sessions``."""
-        return "sessions"
-
-    async def add(self, entries: Iterable[SessionEntry]) -> int:
-        """Index *entries* and return how many were new or changed; the others cost next to nothing.
-
-        An entry replaces the text under its session and node; an empty one removes it.
-        """
-
-        def put(batch: Sequence[SessionEntry], index: TextIndex) -> int:
-            n_changed = 0
-            with index.batch():
-                for room, key, text, created_at_ms in batch:
-                    if text.strip():
-                        n_changed += index.put(
-                            Document(room=room, key=key, title="", text=text, created_at_ms=created_at_ms)
-                        )
-                    else:
-                        index.drop(room, key)
-            return n_changed
-
-        remaining = iter(entries)
-        n_changed = 0
-        while batch := list(islice(remaining, ENTRIES_PER_BATCH)):
-            n_changed += await self._thread.call(partial(put, batch))
-        return n_changed
-
-    async def search(
-        self,
-        query: str,
-        *,
-        room_id: str | None = None,
-        limit: int = 5,
-        exclude: Collection[str] = (),
-    ) -> list[KnowledgeResult]:
-        """Return messages for *query*, best first, newer ones first among equals.
-
-        Args:
-            query: the words to look for.
-            room_id: not used; the messages of all sessions are searched.
-            limit: the most results to return.
-            exclude: nodes that are not to be found, such as those in the model's view anyway.
-        """
-        hits = await self._thread.call(lambda index: index.find(query, limit=limit, exclude=exclude))
-        return [
-            KnowledgeResult(
-                content=hit.chunk.text,
-                score=hit.score,
-                source="sessions",
-                metadata={"session_id": hit.room, "event_id": hit.key, "created_at_ms": hit.created_at_ms},
-            )
-            for hit in hits
-        ]
-
-    async def clear(self, room_id: str) -> None:
-        """Forget a session."""
-        await self._thread.call(lambda index: index.drop_room(room_id))
-
-    async def close(self) -> None:
-        """Close the index; its content stays on disk."""
-        await self._thread.close()
+EVENTS_PER_BATCH = 64
 
 
 class SessionArchive(Protocol):
@@ -128,8 +40,6 @@ class SessionsIndex:
 
     *on_error* receives the errors that kept sessions from being indexed. Contract: never raises.
 
-    Attributes:
-        source: the source to search.
     """
 
     def __init__(
@@ -150,7 +60,7 @@ class SessionsIndex:
             # The index was broken or outdated, and is empty now.
             self._run(partial(self._catch_up, is_empty=True))
 
-        self.source = SessionsSource(database, on_lost=index_all_again)
+        self._thread = IndexThread(database, index_all_again)
 
     def start(self) -> None:
         """Begin to index the stored sessions that changed; it goes on in the background."""
@@ -158,11 +68,44 @@ class SessionsIndex:
 
     def ingest(self, events: Sequence[RoomEvent]) -> None:
         """Index new messages, in the background."""
-        self._run(partial(self._add, events))
+        self._run(partial(self.add, events))
 
     def forget(self, session_id: str) -> None:
         """Forget a deleted session, in the background."""
-        self._run(partial(self.source.clear, session_id))
+        self._run(partial(self._clear, session_id))
+
+    async def find(self, query: str, *, limit: int, exclude: Collection[str] = ()) -> list[IndexHit]:
+        """Return messages for *query*, best first, newer ones first among equals.
+
+        Args:
+            query: the words to look for.
+            limit: the most messages to return.
+            exclude: events that are not to be found, such as those in the model's view anyway.
+        """
+        return await self._thread.call(lambda index: index.find(query, limit=limit, exclude=exclude))
+
+    async def add(self, events: Iterable[RoomEvent]) -> None:
+        """Index *events*; those that are indexed as they are cost next to nothing.
+
+        An event replaces the text under its session and id; an empty one removes it.
+        """
+
+        def put(batch: Sequence[RoomEvent], index: TextIndex) -> None:
+            with index.batch():
+                for event in batch:
+                    text, at_ms = query_text(event.content), round(event.created_at.timestamp() * 1000)
+                    if text.strip():
+                        index.put(
+                            Document(
+                                room=event.room_id, key=event.id, title="", text=text, created_at_ms=at_ms
+                            )
+                        )
+                    else:
+                        index.drop(event.room_id, event.id)
+
+        remaining = iter(events)
+        while batch := list(islice(remaining, EVENTS_PER_BATCH)):
+            await self._thread.call(partial(put, batch))
 
     async def wait_until_idle(self) -> None:
         """Return when all messages so far are indexed."""
@@ -174,7 +117,7 @@ class SessionsIndex:
         for task in self._tasks:
             task.cancel()
         await self.wait_until_idle()
-        await self.source.close()
+        await self._thread.close()
 
     async def _catch_up(self, *, is_empty: bool = False) -> None:
         if is_empty:
@@ -182,24 +125,16 @@ class SessionsIndex:
         stored = await self._archive.sessions(self._folder)
         indexed_at = await asyncio.to_thread(read_record, self._record)
         for session_id in indexed_at.keys() - stored.keys():
-            await self.source.clear(session_id)
+            await self._clear(session_id)
             del indexed_at[session_id]
         for session_id, changed_at in stored.items():
             if indexed_at.get(session_id) != changed_at:
-                await self._add(await self._archive.events(session_id))
+                await self.add(await self._archive.events(session_id))
                 indexed_at[session_id] = changed_at
                 await asyncio.to_thread(self._write_record, dict(indexed_at))
 
-    async def _add(self, events: Sequence[RoomEvent]) -> None:
-        await self.source.add(
-            SessionEntry(
-                event.room_id,
-                event.id,
-                query_text(event.content),
-                round(event.created_at.timestamp() * 1000),
-            )
-            for event in events
-        )
+    async def _clear(self, session_id: str) -> None:
+        await self._thread.call(lambda index: index.drop_room(session_id))
 
     def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         async def contain_errors() -> None:

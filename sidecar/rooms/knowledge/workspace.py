@@ -1,7 +1,7 @@
-"""The files of a folder as a knowledge source: code and text, found by words, names and paths.
+"""The index of the files of a folder: code and text, found by words, names and paths.
 
-:class:`WorkspaceSource` indexes the files that its caller lists and nothing else, so the caller's ignore
-rules hold. :class:`FolderSource` is such a caller: it lists a folder by its ignore rules, reads unsaved
+:class:`FilesIndex` indexes the files that its caller lists and nothing else, so the caller's ignore
+rules hold. :class:`FolderIndex` is such a caller: it lists a folder by its ignore rules, reads unsaved
 buffers before files, and follows changes. Listing, reading and indexing happen off the event loop, in small
 batches; between them searches are answered. Neither writes to the folder.
 """
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
-from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
+from sidecar.rooms.knowledge.index import Document, IndexHit, IndexThread, TextIndex
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
 from sidecar.workspace.paths import read_project_text
@@ -54,8 +53,8 @@ class FileNotice(Value):
     gone: bool
 
 
-class WorkspaceSource(KnowledgeSource):
-    """Find lines of the files that *files* lists.
+class FilesIndex:
+    """The index of the files that *files* lists: their lines, their names and their paths.
 
     Args:
         files: lists the files; see :data:`ListFiles`.
@@ -88,11 +87,6 @@ class WorkspaceSource(KnowledgeSource):
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
-    @property
-    def name(self) -> str:
-        """``workspace``."""
-        return "workspace"
-
     def refresh(self) -> None:
         """List the files and index the differences, in the background. This begins the first build, too."""
         self._must_list = True
@@ -111,26 +105,9 @@ class WorkspaceSource(KnowledgeSource):
         while self._worker is not None and not self._worker.done():
             await asyncio.wait({self._worker})
 
-    async def search(
-        self, query: str, *, room_id: str | None = None, limit: int = 5
-    ) -> list[KnowledgeResult]:
-        """Return files, best first: ``path:line``, then the lines from there.
-
-        During a build, the files indexed so far are searched.
-
-        Args:
-            query: the words to look for.
-            room_id: not used; all rooms share the workspace.
-            limit: the most results to return.
-        """
-        hits = await self._thread.call(lambda index: index.find(query, limit=limit))
-        results: list[KnowledgeResult] = []
-        for hit in hits:
-            place = f"{hit.title}:{hit.chunk.line}"
-            content = f"{place}\n{hit.chunk.text}" if hit.chunk.text else place
-            metadata = {"path": hit.key, "line": hit.chunk.line}
-            results.append(KnowledgeResult(content, hit.score, "workspace", metadata))
-        return results
+    async def find(self, query: str, *, limit: int) -> list[IndexHit]:
+        """Return files for *query*, best first; during a build, of the files indexed so far."""
+        return await self._thread.call(lambda index: index.find(query, limit=limit))
 
     async def close(self) -> None:
         """Stop indexing and close the index; its content stays on disk."""
@@ -200,14 +177,14 @@ class WorkspaceSource(KnowledgeSource):
                     index.put(Document(room=ROOM, key=notice.key, title=path.as_posix(), text=bounded))
 
 
-class FolderSource:
+class FolderIndex:
     """The folder *root*, a resolved path, indexed at *database*. Made and used on the event loop.
 
     *on_progress* is called with (done, total) files after each batch, *on_error* receives the errors that
     kept files from being indexed; neither may raise.
 
     Attributes:
-        source: the source to search.
+        index: the index of its files, to search.
     """
 
     def __init__(
@@ -224,7 +201,7 @@ class FolderSource:
         self._root = root
         self._rules = IgnoreRules(root)
         self._buffers: dict[Path, str] = {}
-        self.source = WorkspaceSource(
+        self.index = FilesIndex(
             lambda: [
                 Path(entry.path)
                 for entry in walk(root, root, cap=MAX_ENTRIES)
@@ -248,39 +225,39 @@ class FolderSource:
         """Begin to index the present files; it goes on in the background."""
         for view in await self._workspace.open_views():
             self._buffers[view.path] = view.text
-        self.source.refresh()
+        self.index.refresh()
 
     async def wait_until_idle(self) -> None:
         """Return when every change so far is indexed."""
         await self._changes.drain()
-        await self.source.wait_until_idle()
+        await self.index.wait_until_idle()
 
     async def close(self) -> None:
         """Stop following and close the index, which stays on disk."""
         for dispose in self._disposers:
             dispose()
         await self._changes.close()
-        await self.source.close()
+        await self.index.close()
 
     async def _look_at(self, path: Path) -> None:
         """Have the index look at *path* again: a file or a folder, there or gone."""
         self._buffers.pop(path, None)
         if path.name in IGNORE_FILES:
             self._rules = IgnoreRules(self._root)
-            self.source.refresh()
+            self.index.refresh()
         try:
             view = await self._workspace.view_project_file(path, (self._root,), limit_bytes=READ_LIMIT_BYTES)
         except FileAccessError as problem:
             if problem.problem == "isDirectory":
-                self.source.refresh()
+                self.index.refresh()
             elif problem.problem in ("notFound", "outsideRoots"):
-                self.source.note_deletion(path)
+                self.index.note_deletion(path)
             else:
-                self.source.note_change(path)
+                self.index.note_change(path)
             return
         if view.source == "buffer":
             self._buffers[view.path] = view.text
-        self.source.note_change(view.path)
+        self.index.note_change(view.path)
 
     def _read_file(self, path: Path) -> str | None:
         """Return the text of *path*, in the index's thread; None for a missing, ignored or binary file."""

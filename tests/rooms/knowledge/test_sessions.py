@@ -1,4 +1,4 @@
-"""SessionsSource finds messages of sessions; SessionsIndex keeps it filled for a folder."""
+"""SessionsIndex finds the messages of the sessions of a folder, and is filled with what has changed."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from room_events import FakeSessionArchive, make_message
-from sidecar.rooms import KnowledgeResult
-from sidecar.rooms.knowledge import SessionEntry, SessionsSource
+from sidecar._internal.values import replace
+from sidecar.rooms import RoomEvent, TextContent
 from sidecar.rooms.knowledge.sessions import SessionsIndex
 
+FOLDER = Path("/project")
+
+
+def message(session_id: str, name: str, text: str, at_ms: int) -> RoomEvent:
+    return replace(make_message(session_id, name, text), created_at=datetime.fromtimestamp(at_ms / 1000, UTC))
+
+
 TALK = (
-    SessionEntry("s1", "n1", "we chose the parser by hand", 100),
-    SessionEntry("s1", "n2", "the window holds 200000 tokens", 200),
-    SessionEntry("s2", "n3", "that parser was too slow", 300),
+    message("s1", "n1", "we chose the parser by hand", 100),
+    message("s1", "n2", "the window holds 200000 tokens", 200),
+    message("s2", "n3", "that parser was too slow", 300),
 )
 
 
 @asynccontextmanager
-async def sessions(**options: Any) -> AsyncIterator[SessionsSource]:
-    """A source that was fed TALK, in the end closed."""
-    source = SessionsSource(**options)
-    assert await source.add(TALK) == 3
-    yield source
-    await source.close()
+async def sessions() -> AsyncIterator[SessionsIndex]:
+    """An index that was given TALK, in the end closed."""
+    index = SessionsIndex(FakeSessionArchive(), FOLDER, None, on_error=lambda error: pytest.fail(str(error)))
+    await index.add(TALK)
+    yield index
+    await index.close()
 
 
-async def nodes(source: SessionsSource, query: str, **options: Any) -> list[str]:
-    """The nodes found."""
-    return [find.metadata["event_id"] for find in await source.search(query, **options)]
+async def nodes(index: SessionsIndex, query: str, **options: Any) -> list[str]:
+    """The events found."""
+    return [hit.key for hit in await index.find(query, limit=5, **options)]
 
 
-async def node_ids(source: SessionsSource, session_id: str) -> frozenset[str]:
-    """The nodes of a session that are indexed."""
-    return await source._thread.call(lambda index: index.keys(session_id))
+async def node_ids(index: SessionsIndex, session_id: str) -> frozenset[str]:
+    """The events of a session that are indexed."""
+    return await index._thread.call(lambda index: index.keys(session_id))
 
 
-async def test_finds_say_who_said_it_when() -> None:
-    """The text, and where it is from."""
-    async with sessions() as source:
-        (find,) = await source.search("how many tokens?")
-        assert find == KnowledgeResult(
-            content="the window holds 200000 tokens",
-            score=find.score,
-            source="sessions",
-            metadata={"session_id": "s1", "event_id": "n2", "created_at_ms": 200},
-        )
-        assert (0 < find.score <= 1, source.name) == (True, "sessions")
+async def test_a_find_has_the_text_and_its_place() -> None:
+    async with sessions() as index:
+        (hit,) = await index.find("how many tokens?", limit=5)
+        assert (hit.room, hit.key, hit.created_at_ms) == ("s1", "n2", 200)
+        assert hit.chunk.text == "the window holds 200000 tokens"
+        assert 0 < hit.score <= 1
 
 
 @pytest.mark.parametrize(
@@ -63,61 +66,31 @@ async def test_finds_say_who_said_it_when() -> None:
     ],
 )
 async def test_a_search_finds_what_is_not_excluded(exclude: list[str], found: list[str]) -> None:
-    async with sessions() as source:
-        assert sorted(await nodes(source, "parser", room_id="s1", exclude=exclude)) == found
+    async with sessions() as index:
+        assert sorted(await nodes(index, "parser", exclude=exclude)) == found
 
 
-async def test_feeding_again_costs_nothing() -> None:
-    """Only what is new or changed is taken in, and a caller can ask what is held."""
-    async with sessions() as source:
-        assert await source.add(TALK) == 0
-        assert await source.add([*TALK, TALK[0]._replace(text="we chose the lexer")]) == 1
-        assert (await nodes(source, "lexer"), await nodes(source, "parser")) == (["n1"], ["n3"])
-        assert await node_ids(source, "s1") == {"n1", "n2"}
-        assert await source.add([TALK[1]._replace(text=" ")]) == 0
-        assert await node_ids(source, "s1") == {"n1"}
+async def test_an_event_replaces_the_one_of_its_id() -> None:
+    async with sessions() as index:
+        await index.add([*TALK, replace(TALK[0], content=TextContent("we chose the lexer"))])
+        assert (await nodes(index, "lexer"), await nodes(index, "parser")) == (["n1"], ["n3"])
+        assert await node_ids(index, "s1") == {"n1", "n2"}
+        await index.add([replace(TALK[1], content=TextContent(" "))])
+        assert await node_ids(index, "s1") == {"n1"}
 
 
 async def test_newer_messages_come_first_among_equals() -> None:
     """The same words said twice."""
-    async with sessions() as source:
-        await source.add(
-            [SessionEntry("s3", f"m{number}", "deploy on friday", number) for number in range(3)]
-        )
-        assert await nodes(source, "deploy") == ["m2", "m1", "m0"]
+    async with sessions() as index:
+        await index.add([message("s3", f"m{number}", "deploy on friday", number) for number in range(3)])
+        assert await nodes(index, "deploy") == ["m2", "m1", "m0"]
 
 
-async def test_a_session_that_is_forgotten_is_not_found() -> None:
-    async with sessions() as source:
-        await source.clear("s1")
-        assert (await nodes(source, "parser"), await node_ids(source, "s1")) == (["n3"], frozenset())
-
-
-async def test_it_is_kept_on_disk(tmp_path: Path) -> None:
-    """And fed again when it was lost."""
-    path = tmp_path / "sessions.db"
-    async with sessions(database=path):
-        pass
-    again = SessionsSource(path)
-    assert await nodes(again, "slow") == ["n3"]
-    await again.close()
-    path.write_bytes(b"garbage" * 999)
-    lost: list[str] = []
-    async with sessions(database=path, on_lost=lambda: lost.append("fed again")) as source:
-        assert await nodes(source, "slow") == ["n3"]
-    assert lost == ["fed again"]
-
-
-async def test_many_entries_are_added_in_batches() -> None:
+async def test_many_events_are_added_in_batches() -> None:
     """More than one batch's worth."""
-    source = SessionsSource()
-    entries = (SessionEntry("s", str(number), f"number{number}", number) for number in range(150))
-    assert await source.add(entries) == 150
-    assert await nodes(source, "number149") == ["149"]
-    await source.close()
-
-
-FOLDER = Path("/project")
+    async with sessions() as index:
+        await index.add(message("s", str(number), f"number{number}", number) for number in range(150))
+        assert await nodes(index, "number149") == ["149"]
 
 
 class Bench:
@@ -142,8 +115,7 @@ class Bench:
 
 async def find(past: SessionsIndex, query: str) -> list[tuple[str, str]]:
     await past.wait_until_idle()
-    found = await past.source.search(query, room_id="asking")
-    return [(each.metadata["session_id"], each.metadata["event_id"]) for each in found]
+    return [(hit.room, hit.key) for hit in await past.find(query, limit=5)]
 
 
 @pytest.fixture

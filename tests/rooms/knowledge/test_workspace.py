@@ -1,4 +1,4 @@
-"""WorkspaceSource: files are found by their words, their names and their paths, as they are now."""
+"""FilesIndex: files are found by their words, their names and their paths, as they are now."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.rooms import KnowledgeResult
-from sidecar.rooms.knowledge import WorkspaceSource
-from sidecar.rooms.knowledge.workspace import ListFiles, ReadFile
+from sidecar.rooms.knowledge.workspace import FilesIndex, ListFiles, ReadFile
 
 ROOT = Path("/workspace")
 
@@ -46,9 +44,9 @@ class Files:
 
     def source_of(
         self, *, database: Path | None = None, list: ListFiles | None = None, read: ReadFile | None = None
-    ) -> WorkspaceSource:
+    ) -> FilesIndex:
         """A source over these files, or as *list* and *read* have them."""
-        return WorkspaceSource(
+        return FilesIndex(
             list or self.list,
             read or self.read,
             root=ROOT,
@@ -58,7 +56,7 @@ class Files:
         )
 
     @asynccontextmanager
-    async def source(self, *, build: bool = True, **options: Any) -> AsyncIterator[WorkspaceSource]:
+    async def source(self, *, build: bool = True, **options: Any) -> AsyncIterator[FilesIndex]:
         """A source over these files, built and in the end closed."""
         source = self.source_of(**options)
         if build:
@@ -68,24 +66,19 @@ class Files:
         await source.close()
 
 
-async def places(source: WorkspaceSource, query: str) -> list[str]:
+async def places(source: FilesIndex, query: str) -> list[str]:
     """``path:line`` of each find."""
-    return [find.content.partition("\n")[0] for find in await source.search(query)]
+    return [f"{hit.title}:{hit.chunk.line}" for hit in await source.find(query, limit=5)]
 
 
 async def test_finds_say_where_they_are() -> None:
-    """``path:line`` and the lines from there."""
+    """The path, the line, and the lines from there."""
     text = "import os\n\n\ndef load_config(path):\n    return os.stat(path)\n"
     async with Files(src__app_py=text, src__other_py="x = 1\n").source() as source:
-        (find,) = await source.search("where is the loadConfig function?")
-        assert find == KnowledgeResult(
-            content="src/app.py:4\ndef load_config(path):\n    return os.stat(path)",
-            score=find.score,
-            source="workspace",
-            metadata={"path": "/workspace/src/app.py", "line": 4},
-        )
-        assert 0 < find.score < 1
-        assert source.name == "workspace"
+        (hit,) = await source.find("where is the loadConfig function?", limit=5)
+        assert (hit.title, hit.key) == ("src/app.py", "/workspace/src/app.py")
+        assert hit.chunk == (4, "def load_config(path):\n    return os.stat(path)")
+        assert 0 < hit.score < 1
 
 
 async def test_paths_are_searched() -> None:
@@ -100,7 +93,7 @@ async def test_the_limit_holds() -> None:
     """Best first, no more than asked for."""
     files = Files(**{f"f{number}_py": "parser" for number in range(9)})
     async with files.source() as source:
-        assert len(await source.search("parser", room_id="any", limit=3)) == 3
+        assert len(await source.find("parser", limit=3)) == 3
 
 
 async def test_everything_blocking_is_off_the_event_loop() -> None:
@@ -212,11 +205,11 @@ async def test_it_answers_while_it_is_built() -> None:
     source = files.source_of(read=slow)
     source.refresh()
     await reached.wait()
-    search = asyncio.create_task(source.search("parser", limit=99))
+    search = asyncio.create_task(source.find("parser", limit=99))
     gate.set()
     assert 32 <= len(await search) <= 64
     await source.wait_until_idle()
-    assert len(await source.search("parser", limit=99)) == 64
+    assert len(await source.find("parser", limit=99)) == 64
     await source.close()
 
 

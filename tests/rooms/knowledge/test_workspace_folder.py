@@ -1,4 +1,4 @@
-"""FolderSource: one folder of the workspace, by its ignore rules, as it is now, and followed."""
+"""FolderIndex: one folder of the workspace, by its ignore rules, as it is now, and followed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.rooms.knowledge.workspace import FolderSource
+from sidecar.rooms.knowledge.workspace import FolderIndex
 from sidecar.workspace.contract import TextChange
 from sidecar.workspace.workspace import Workspace
 
@@ -28,7 +28,7 @@ class Bench:
         self.editor = self.workspace.editor()
         self.progress: list[tuple[int, int]] = []
         self.troubles: list[Exception] = []
-        self.folder = FolderSource(
+        self.folder = FolderIndex(
             self.workspace,
             root,
             None,
@@ -50,7 +50,8 @@ class Bench:
     async def find(self, query: str) -> list[str]:
         """``path:line`` of each find, once everything told is indexed."""
         await self.folder.wait_until_idle()
-        return [find.content.partition("\n")[0] for find in await self.folder.source.search(query)]
+        hits = await self.folder.index.find(query, limit=5)
+        return [f"{hit.title}:{hit.chunk.line}" for hit in hits]
 
 
 @pytest.fixture
