@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter
+from pygls.protocol import default_converter
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.codec import limit_wrong_items
@@ -44,35 +44,8 @@ _FILES: Final = types.FileOperationRegistrationOptions(
 )
 
 
-class _Protocol(LanguageServerProtocol):
-    """The protocol of pygls without its transport."""
-
-    _server: LspServer
-
-    def structure(self, method: str, params: Any) -> Any:
-        """Return *params* in the type of *method*. Raises the errors of the converter."""
-        kind: Any = types.METHOD_TO_TYPES[method][2]
-        return None if kind is None else self._converter.structure(params, kind)
-
-    def handle(self, method: str, typed_params: Any) -> Any:
-        """Run the handler of *method* and return its result, JSON-ready, or an awaitable of that."""
-        handler = self.fm.builtin_features.get(method) or self.fm.features[method]
-        outcome = handler(typed_params)
-        if inspect.isgenerator(outcome):
-            outcome = run_steps(outcome)
-        if not inspect.isawaitable(outcome):
-            return self._converter.unstructure(outcome)
-
-        async def unstructure_later() -> Any:
-            return self._converter.unstructure(await outcome)
-
-        return unstructure_later()
-
-
 class LspServer(LanguageServer):
     """The language server of one client; *known* are the methods that it handles."""
-
-    protocol: _Protocol
 
     def __init__(
         self,
@@ -89,7 +62,7 @@ class LspServer(LanguageServer):
         """
         # pygls would log every message at INFO, prompts and files included.
         logging.getLogger("pygls").setLevel(logging.WARNING)
-        super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
+        super().__init__(info.name, info.version, converter_factory=_converter)
         self.open_client = open_client
         self.known: set[str] = set()
         builtin = self.protocol.fm.builtin_features
@@ -161,8 +134,9 @@ class LspServer(LanguageServer):
         """
         if method not in self.known:
             raise MethodNotFound(method)
+        kind: Any = types.METHOD_TO_TYPES[method][2]
         try:
-            typed = self.protocol.structure(method, params)
+            typed = None if kind is None else _converter().structure(params, kind)
         except Exception as error:
             from sidecar.protocol.codec import to_camel  # not above: it loads every message
 
@@ -173,7 +147,17 @@ class LspServer(LanguageServer):
                 notes = getattr(cause, "__notes__", ())
                 path += (to_camel(note.name) for note in notes if hasattr(note, "name"))
             raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
-        return self.protocol.handle(method, typed)
+        features = self.protocol.fm
+        outcome = (features.builtin_features.get(method) or features.features[method])(typed)
+        if inspect.isgenerator(outcome):
+            outcome = run_steps(outcome)
+        if not inspect.isawaitable(outcome):
+            return _converter().unstructure(outcome)
+
+        async def unstructure_later() -> Any:
+            return _converter().unstructure(await outcome)
+
+        return unstructure_later()
 
 
 @cache

@@ -18,7 +18,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -48,8 +47,6 @@ _FOR_THE_MODEL: Final = ("file", "branch", "note")
 
 _PROMPTS: Final = ("user", "shell")
 """The kinds of entries that begin something new."""
-
-_NO_ENDS: Final[Mapping[str, Event]] = MappingProxyType({})
 
 
 def node_view(entry: Entry) -> NodeView:
@@ -135,7 +132,7 @@ def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
 
 
 def replay_timeline(
-    sid: str, parts: Sequence[StoryPart], describe: Describe, ends: Mapping[str, Event] = _NO_ENDS
+    sid: str, parts: Sequence[StoryPart], describe: Describe, ends: Mapping[str, Event]
 ) -> Iterator[Event]:
     """Yield the events of the *parts* of a conversation; entries that only the model needs have none.
 

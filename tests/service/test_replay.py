@@ -110,7 +110,7 @@ def test_the_events_of_a_timeline() -> None:
         ToolTurn((ToolResultBlock("c1", "a.py", is_error=False),)),
     )
     entries = [Entry(turn, kind_by_role(turn), node_id=str(n)) for n, turn in enumerate(turns)]
-    replayed = [event.data for event in replay_timeline("s", [*entries, FIRST], describe)]
+    replayed = [event.data for event in replay_timeline("s", [*entries, FIRST], describe, {})]
     assert replayed == [
         UserMessage("0", ({"type": "text", "text": "look"},)),
         Message("1", ({"type": "text", "text": "so"},)),
@@ -128,7 +128,7 @@ def test_the_last_turns_begin_with_prompts_and_show_no_text_for_the_model() -> N
         for at, kind in enumerate(kinds)
     )
     shown = [
-        [event.data for event in replay_timeline("s", last_turns(history, n_prompts), describe)]
+        [event.data for event in replay_timeline("s", last_turns(history, n_prompts), describe, {})]
         for n_prompts in (1, 2, 3)
     ]
     prompt, answer = (({"type": "text", "text": kind},) for kind in ("user", "assistant"))
@@ -138,7 +138,7 @@ def test_the_last_turns_begin_with_prompts_and_show_no_text_for_the_model() -> N
 
 def test_a_result_without_its_call_has_no_name() -> None:
     turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
-    (event,) = replay_timeline("s", [Entry(turn, "tool", node_id="n")], describe)
+    (event,) = replay_timeline("s", [Entry(turn, "tool", node_id="n")], describe, {})
     assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)
 
 

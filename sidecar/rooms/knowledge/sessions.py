@@ -39,7 +39,6 @@ class SessionsIndex:
     """The index of the sessions that work in *folder*, at *database*. Made and used on the event loop.
 
     *on_error* receives the errors that kept sessions from being indexed. Contract: never raises.
-
     """
 
     def __init__(
