@@ -7,14 +7,26 @@ kept apart from the token itself, which pure rooms use without loading asyncio.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sidecar._internal.cancel import CancelToken
 
 T = TypeVar("T")
+R = TypeVar("R")
 F = TypeVar("F", bound=asyncio.Future[Any])
+
+
+def apply_to_outcome(outcome: T | Awaitable[T], function: Callable[[T], R]) -> R | Awaitable[R]:
+    """Return *function* of *outcome* now, or an awaitable of that for an outcome that is still to come."""
+    if not isinstance(outcome, Awaitable):
+        return function(outcome)
+
+    async def apply_later() -> R:
+        return function(await outcome)
+
+    return apply_later()
 
 
 def comes_from_within(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
+from sidecar._internal.async_cancel import apply_to_outcome
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.lending import ClientFiles, ClientTerminals
@@ -125,14 +126,7 @@ class AcpClient:
         return await outcome if isawaitable(outcome) else outcome
 
     def _call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
-        outcome = self._port.call(method, params)
-        if not isawaitable(outcome):
-            return self._introduce(outcome)
-
-        async def introduce_later() -> Answer:
-            return self._introduce(await outcome)
-
-        return introduce_later()
+        return apply_to_outcome(self._port.call(method, params), self._introduce)
 
     def _introduce(self, answer: Answer) -> Answer:
         """Lend the client's files and terminals to a session that *answer* introduces, if it does."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
+from sidecar._internal.async_cancel import apply_to_outcome
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
 from sidecar._internal.values import Value
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
@@ -167,13 +168,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             return await outcome if inspect.isawaitable(outcome) else outcome
 
         outcome = self._server.call(method, params) if self._has_loaded else call_when_loaded()
-        if not inspect.isawaitable(outcome):
-            return Answer(outcome)
-
-        async def answer_later() -> Answer:
-            return Answer(await outcome)
-
-        return answer_later()
+        return apply_to_outcome(outcome, Answer)
 
     def handle_notification(self, method: str, params: Any) -> None:
         """Handle one notification; before the handshake and after ``shutdown`` most are ignored."""

@@ -18,6 +18,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
+from sidecar._internal.async_cancel import apply_to_outcome
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.codec import limit_wrong_items
 from sidecar.protocol.errors import MethodNotFound
@@ -151,13 +152,7 @@ class LspServer(LanguageServer):
         outcome = (features.builtin_features.get(method) or features.features[method])(typed)
         if inspect.isgenerator(outcome):
             outcome = run_steps(outcome)
-        if not inspect.isawaitable(outcome):
-            return _converter().unstructure(outcome)
-
-        async def unstructure_later() -> Any:
-            return _converter().unstructure(await outcome)
-
-        return unstructure_later()
+        return apply_to_outcome(outcome, _converter().unstructure)
 
 
 @cache

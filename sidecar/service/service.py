@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
+from sidecar._internal.async_cancel import apply_to_outcome
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import EditorAnswer, EditorQuery, RunInTerminal
 from sidecar.conductor.clients import EditorReport, EditorState
@@ -339,14 +340,7 @@ class Connection:
         def begin() -> Answer | Awaitable[Answer]:
             if row.access == "control":
                 self.check_control(typed.sid)
-            outcome = handler(self, typed)
-            if not isinstance(outcome, Awaitable):
-                return _encode(outcome)
-
-            async def encode_later() -> Answer:
-                return _encode(await outcome)
-
-            return encode_later()
+            return apply_to_outcome(handler(self, typed), _encode)
 
         match row.scope:
             case "daemon":
