@@ -33,7 +33,8 @@ class ProcessStats:
         self._clock_ms = clock_ms
         self._started_ms = clock_ms()
         self.children = Children()
-        self.memory = Memory(clock_ms)
+        self._measured_ms = -_MEASURE_EVERY_MS
+        self._memory_bytes = 0
         self.log = LogRing()
         logging.getLogger("sidecar").addHandler(self.log)
 
@@ -41,6 +42,13 @@ class ProcessStats:
     def uptime_ms(self) -> int:
         """Milliseconds since the start."""
         return self._clock_ms() - self._started_ms
+
+    def memory_bytes(self) -> int:
+        """Return the resident bytes, as they were at most a second ago: clients may ask much more often."""
+        if abs(self._clock_ms() - self._measured_ms) >= _MEASURE_EVERY_MS:
+            self._measured_ms = self._clock_ms()
+            self._memory_bytes = measure_memory()
+        return self._memory_bytes
 
     def watch(self) -> WatchInfo:
         """Return which back end watches the disk, and for how many folders."""
@@ -73,31 +81,16 @@ class Children:
         return tuple(ChildInfo(pid, purpose) for pid, purpose in self._running.items())
 
 
-class Memory:
-    """The memory that this process holds; *clock_ms* tells when it was last measured."""
+def measure_memory() -> int:
+    """Return the resident bytes of this process."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # a Linux without /proc
+            # psutil takes longer to load than all the rest of an answer.
+            n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+            return n_pages * os.sysconf("SC_PAGE_SIZE")
+    import psutil  # not above: few clients request the status, and all wait for the start
 
-    def __init__(self, clock_ms: Callable[[], int]) -> None:
-        self._clock_ms = clock_ms
-        self._measured_ms = -_MEASURE_EVERY_MS
-        self._resident_bytes = 0
-
-    def bytes(self) -> int:
-        """Return the resident bytes, as they were at most a second ago: clients may ask much more often."""
-        if abs(self._clock_ms() - self._measured_ms) >= _MEASURE_EVERY_MS:
-            self._measured_ms = self._clock_ms()
-            self._resident_bytes = self.measure()
-        return self._resident_bytes
-
-    def measure(self) -> int:
-        """Return the resident bytes at this moment."""
-        if sys.platform == "linux":
-            with suppress(OSError):  # a Linux without /proc
-                # psutil takes longer to load than all the rest of an answer.
-                n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-                return n_pages * os.sysconf("SC_PAGE_SIZE")
-        import psutil  # not above: few clients request the status, and all wait for the start
-
-        return psutil.Process().memory_info().rss
+    return psutil.Process().memory_info().rss
 
 
 class LogRing(logging.Handler):

@@ -86,7 +86,6 @@ class Tracer:
 
     Attributes:
         is_on: whether anything is recorded.
-        on_switch: called when the trace begins or ends.
     """
 
     def __init__(self, folder: Path, clock_ms: Callable[[], int]) -> None:
@@ -94,7 +93,6 @@ class Tracer:
         self._clock_ms = clock_ms
         self._level: TraceLevel = "off"
         self.is_on = False
-        self.on_switch: set[Callable[[], None]] = set()
         self._file: _TraceFile | None = None
         self._own: dict[Path, _TraceFile] = {}
 
@@ -160,8 +158,6 @@ class Tracer:
 
     def _switch(self, file: _TraceFile | None, level: TraceLevel) -> None:
         self._file, self._level, self.is_on = file, level, level != "off"
-        for on_switch in tuple(self.on_switch):
-            on_switch()
 
 
 class _TraceFile:
@@ -229,21 +225,18 @@ class TracedSink:
         self._tracer = tracer
         self._client_id = client_id
         self._n_calls = 0
-        self._logs: dict[str, EventLog] = {}
-        self._recording: list[Callable[[], None]] = []
-        tracer.on_switch.add(self._record_events)
+        self._followed: dict[str, Callable[[], None]] = {}
 
     def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
         """Send the events of *log*, and record each when it happens."""
         self._sink.follow(log, after_seq, parent)
-        self._logs[log.sid] = log
-        self._record_events()
+        self._stop_recording(log.sid)
+        self._followed[log.sid] = log.follow(self._record_newest)
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of *sid*."""
         self._sink.unfollow(sid)
-        self._logs.pop(sid, None)
-        self._record_events()
+        self._stop_recording(sid)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification."""
@@ -313,9 +306,16 @@ class TracedSink:
 
     def close(self) -> None:
         """Stop recording events."""
-        self._tracer.on_switch.discard(self._record_events)
-        self._logs.clear()
-        self._record_events()
+        for sid in tuple(self._followed):
+            self._stop_recording(sid)
+
+    def _stop_recording(self, sid: str) -> None:
+        if (stop := self._followed.pop(sid, None)) is not None:
+            stop()
+
+    def _record_newest(self, log: EventLog) -> None:
+        if self._tracer.is_on and log.newest is not None:
+            self._record_event(log.newest)
 
     def _record_event(self, event: Event) -> None:
         message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
@@ -329,15 +329,3 @@ class TracedSink:
         if isinstance(error, asyncio.CancelledError):
             kind = "cancelled"
         self._tracer.record(self._client_id, "out", {**call, "error": kind})
-
-    def _record_events(self) -> None:
-        """Record the events of the logs that are followed now, while the trace is on."""
-        while self._recording:
-            self._recording.pop()()
-
-        def record_newest(log: EventLog) -> None:
-            for event in log.after(log.seq - 1, 1):
-                self._record_event(event)
-
-        if self._tracer.is_on:
-            self._recording = [log.follow(record_newest) for log in self._logs.values()]

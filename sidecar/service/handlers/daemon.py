@@ -33,7 +33,7 @@ def status(connection: Connection, _: m.Empty) -> m.StatusResult:
         clients=tuple(m.ClientInfo(each.client_id, each.name, each.sink.face) for each in connections),
         sessions=m.SessionCounts(len(sessions), sum(session.is_running for session in sessions)),
         queues=m.QueueCounts(sum(load[0] for load in loads), sum(load[1] for load in loads)),
-        rss_bytes=stats.memory.bytes(),
+        rss_bytes=stats.memory_bytes(),
         watch=stats.watch(),
         children=stats.children.all(),
         last_errors=stats.log.errors,
