@@ -124,8 +124,7 @@ class AcpSink:
         def chosen_id(reply: Any) -> object:
             return id_of_selection(member(reply, "outcome"))
 
-        followed = self._followed.get(request.sid)
-        mapper = self._past_mapper if followed is None else followed.mapper
+        mapper = self._mapper_of(request.sid)
         self._send_updates(request.sid, mapper.question_updates())
         is_allowed = False
         try:
@@ -141,8 +140,7 @@ class AcpSink:
 
     async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
         """Show a form; one that is one choice is a question with options for a client without forms."""
-        followed = self._followed.get(form.sid)
-        mapper = self._past_mapper if followed is None else followed.mapper
+        mapper = self._mapper_of(form.sid)
         buttons = buttons_of(form.schema)
         method, params, read = "elicitation/create", elicitation_params(form), read_form_answer
         if not (self._profile.shows_urls if form.url else self._profile.shows_forms):
@@ -170,6 +168,10 @@ class AcpSink:
         if sid in self._followed and self._shown_work.get(sid, _AT_REST) != shown:
             self._shown_work[sid] = shown
             self._send_updates(sid, [make_update("session_info_update", _meta={"sidecar": work})])
+
+    def _mapper_of(self, sid: str) -> UpdateMapper:
+        followed = self._followed.get(sid)
+        return self._past_mapper if followed is None else followed.mapper
 
     def _send_updates(self, sid: str, updates: Iterable[Update]) -> None:
         for update in updates:

@@ -78,9 +78,7 @@ def profile_of(params: InitializeParams) -> ClientProfile:
     def is_object(*names: str) -> bool:
         return isinstance(capability(*names), Mapping)  # an empty one, too
 
-    edits = capability("workspace", "applyEdit") and capability(
-        "workspace", "workspaceEdit", "documentChanges"
-    )
+    takes_versions = capability("workspace", "workspaceEdit", "documentChanges")
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
         encoding=params.encoding,
@@ -88,7 +86,7 @@ def profile_of(params: InitializeParams) -> ClientProfile:
         features=parse_client_features(capability("experimental", "sidecar")),
         shows_progress=bool(capability("window", "workDoneProgress")),
         shows_messages=is_object("window", "showMessage"),
-        applies_edits=bool(edits),
+        applies_edits=bool(capability("workspace", "applyEdit") and takes_versions),
         registers_watchers=bool(capability("workspace", "didChangeWatchedFiles", "dynamicRegistration")),
         watches_relative=bool(capability("workspace", "didChangeWatchedFiles", "relativePatternSupport")),
         shows_diagnostics=is_object("textDocument", "publishDiagnostics"),
@@ -160,7 +158,10 @@ class InitializeParams(Struct, rename="camel"):
 
 
 def read_initialize(params: Any) -> InitializeParams:
-    """Return *params* typed; a malformed capability counts as not declared. Raises InvalidInput."""
+    """Return *params* typed. Raises InvalidInput.
+
+    A malformed capability counts as not declared, but for the units of positions.
+    """
     if member(params, "capabilities") == []:
         # An empty object is an empty array for some clients: their language has one word for the two.
         params = {**params, "capabilities": {}}
