@@ -126,9 +126,9 @@ class AcpClient:
         return await outcome if isawaitable(outcome) else outcome
 
     def _call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
-        return apply_to_outcome(self._port.call(method, params), self._introduce)
+        return apply_to_outcome(self._port.call(method, params), self.introduce)
 
-    def _introduce(self, answer: Answer) -> Answer:
+    def introduce(self, answer: Answer) -> Answer:
         """Lend the client's files and terminals to a session that *answer* introduces, if it does."""
         result = answer.value
         if not isinstance(result, Mapping) or "snapshot" not in result:

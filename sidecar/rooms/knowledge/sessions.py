@@ -84,7 +84,7 @@ class SessionsIndex:
         return await self._thread.call(lambda index: index.find(query, limit=limit, exclude=exclude))
 
     async def add(self, events: Iterable[RoomEvent]) -> None:
-        """Index *events*; those that are indexed as they are cost next to nothing.
+        """Index *events*; one that is indexed already costs next to nothing.
 
         An event replaces the text under its session and id; an empty one removes it.
         """
