@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final
 
 from sidecar._internal.env import expand_home, indusagi_home
 from sidecar_client import (
@@ -41,8 +42,6 @@ _NEXT_STEPS: Final = {
 _WRONG_ARGUMENTS: Final = ("modelNotFound", "invalidParams")
 _METHOD: Final = re.compile(r"\bsidecar/[a-z]+")
 """A method of the protocol, which nobody can call from a terminal."""
-
-_SavedHandlers: TypeAlias = list[tuple[signal.Signals, Any]]
 
 
 def run_with_daemon(
@@ -98,7 +97,7 @@ def find_shared_daemon() -> Path | None:
         from sidecar.attach.paths import DaemonPaths
 
         paths = DaemonPaths(indusagi_home())
-        if paths.socket.exists() and is_answering(paths):
+        if is_answering(paths):
             return paths.socket
     return None
 
@@ -123,7 +122,8 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         try:
             return await work()
         finally:
-            _restore(saved)
+            for number, handler in saved:
+                signal.signal(number, handler)
 
     try:
         return asyncio.run(run())
@@ -173,51 +173,21 @@ def print_text(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-class Interrupts:
-    """Ctrl-C while this context is active: it stops the current work, or else leaves.
+@contextlib.contextmanager
+def on_first_interrupt(stop: Callable[[], object]) -> Iterator[None]:
+    """Call *stop* at the first Ctrl-C inside; the second one leaves, which cancels the task of the caller."""
+    loop, task, n_pressed = asyncio.get_running_loop(), asyncio.current_task(), itertools.count()
+    assert task is not None
 
-    To leave is to cancel the task that has entered the context.
-    """
+    def on_signal(_number: int, _frame: object) -> None:
+        # Works on every system; loop.add_signal_handler does not.
+        loop.call_soon_threadsafe(task.cancel if next(n_pressed) else stop)
 
-    def __init__(self) -> None:
-        self._stop: Callable[[], object] | None = None
-        self._saved: _SavedHandlers = []
-
-    def __enter__(self) -> Self:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def stop_or_leave() -> None:
-            stop, self._stop = self._stop, None
-            if stop is None:
-                task.cancel()
-            else:
-                stop()
-
-        handlers: dict[signal.Signals, Callable[[], object]] = dict.fromkeys(
-            _termination_signals(), task.cancel
-        )
-        handlers[signal.SIGINT] = stop_or_leave
-        for number, handler in handlers.items():
-
-            def on_signal(_number: int, _frame: object, call: Callable[[], object] = handler) -> None:
-                # Works on every system; loop.add_signal_handler does not.
-                loop.call_soon_threadsafe(call)
-
-            self._saved.append((number, signal.signal(number, on_signal)))
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        _restore(self._saved)
-
-    @contextlib.contextmanager
-    def on_first(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Call *stop* at the first Ctrl-C inside; the second one leaves."""
-        self._stop = stop
-        try:
-            yield
-        finally:
-            self._stop = None
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _termination_signals() -> list[signal.Signals]:
@@ -226,8 +196,3 @@ def _termination_signals() -> list[signal.Signals]:
         return []
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGBREAK")]
     return [number for number in found if number and signal.getsignal(number) is not signal.SIG_IGN]
-
-
-def _restore(saved: _SavedHandlers) -> None:
-    for number, handler in saved:
-        signal.signal(number, handler)

@@ -14,7 +14,7 @@ from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
-from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
+from sidecar.commands.with_daemon import format_error, on_first_interrupt, run_with_daemon
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import (
     Elicitation,
@@ -33,21 +33,18 @@ def run(options: argparse.Namespace) -> int:
     folder = expand_home(options.cwd).resolve()
 
     async def main(client: SidecarClient) -> int:
-        with Interrupts() as interrupts:
-            lines = InputLines(
-                raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty()
-            )
-            try:
-                session = await open_session(client, options, folder, screen)
-            except SessionLookupError as error:
-                Screen(sys.stderr).problem(f"sidecar chat: {error}")
-                return 2
-            chat = _Chat(lines, interrupts)
-            chat.actions = Actions(client, session, folder, screen, chat)
-            chat.actions.is_used = options.resume is not None
-            chat.actions.offered = await read_commands(session)
-            chats.append(chat)
-            return await chat.talk()
+        lines = InputLines(raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty())
+        try:
+            session = await open_session(client, options, folder, screen)
+        except SessionLookupError as error:
+            Screen(sys.stderr).problem(f"sidecar chat: {error}")
+            return 2
+        chat = _Chat(lines)
+        chat.actions = Actions(client, session, folder, screen, chat)
+        chat.actions.is_used = options.resume is not None
+        chat.actions.offered = await read_commands(session)
+        chats.append(chat)
+        return await chat.talk()
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
         return await chats[0].ask(request)
@@ -63,9 +60,8 @@ class _Chat:
 
     actions: Actions
 
-    def __init__(self, lines: InputLines, interrupts: Interrupts) -> None:
+    def __init__(self, lines: InputLines) -> None:
         self.lines = lines
-        self.interrupts = interrupts
 
     async def talk(self) -> int:
         """Answer line by line until there are no more; return the exit code."""
@@ -75,13 +71,13 @@ class _Chat:
         )
         try:
             while True:
-                with self.interrupts.on_first(lambda: screen.note(_ABOUT_LEAVING)):
+                with on_first_interrupt(lambda: screen.note(_ABOUT_LEAVING)):
                     line = await self.lines.next("» ")
                 command = parse_command([{"type": "text", "text": line}]) if line is not None else None
                 if line is None or (command is not None and command.name == "quit"):
                     return 0
                 if line := line.strip():
-                    with self.interrupts.on_first(StopTurn(actions.session, screen)):
+                    with on_first_interrupt(StopTurn(actions.session, screen)):
                         await self._answer(line)
         finally:
             screen.end_line()
