@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar._internal.env import expand_home
 from sidecar.commands.run import WRONG_ARGUMENTS
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
-from sidecar.commands.terminal import InputLines, Screen, raw_input_of
+from sidecar.commands.terminal import Screen, is_typed_in, read_stdin
 from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import INTERRUPTED, on_first_interrupt, print_json, print_text
 from sidecar.conductor.content import SHELL, parse_command
@@ -73,14 +73,14 @@ class Answering:
     async def fill_in(self, form: Elicitation) -> ElicitationAnswer:
         """Ask the user the questions of *form* in the terminal; without a terminal it is declined."""
         screen = self._output.screen
-        if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not (is_typed_in() and sys.stderr.isatty()):
             screen.note(f"· not answered: {form.message}; there is no terminal to ask in", "yellow")
             return ElicitationAnswer("decline")
         from sidecar.commands.talking.forms import LineAsker, answer_form  # not above: few runs are asked
 
         screen.end_line()
         if self._asker is None:
-            self._asker = LineAsker(InputLines(raw_input_of(sys.stdin), is_terminal=True), screen)
+            self._asker = LineAsker(read_stdin(), screen)
         return await answer_form(form, screen, self._asker)
 
     async def answer(self, client: SidecarClient) -> int:

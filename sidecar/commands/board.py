@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,8 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 
 from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.attach.paths import AttachError, DaemonPaths
-from sidecar.commands.terminal import Screen, column_widths, lay_out, short_path
+from sidecar.commands.terminal import Screen, column_widths, is_typed_in, lay_out, short_path
+from sidecar.commands.with_daemon import print_json, run_to_end
 from sidecar.protocol.codec import to_wire
 from sidecar_client import DAEMON, SidecarClient, SidecarClientError
 
@@ -146,9 +146,7 @@ def find_daemons(home: Path) -> Iterator[Path | None]:
 
 def run(options: argparse.Namespace) -> int:
     """Show the board until the user leaves; return the exit code."""
-    from sidecar.commands.with_daemon import run_to_end
-
-    is_terminal = not options.json and all(stream.isatty() for stream in (sys.stdin, sys.stdout))
+    is_terminal = not options.json and is_typed_in() and sys.stdout.isatty()
     folder = None if options.cwd is None else str(expand_home(options.cwd).resolve())
     return run_to_end(lambda: watch(folder, is_json=options.json, is_terminal=is_terminal))
 
@@ -196,8 +194,7 @@ async def print_changes(
                 continue
             known[line["sid"]] = told
             if is_json:
-                screen.console.file.write(json.dumps(line, ensure_ascii=False) + "\n")
-                screen.console.file.flush()
+                print_json(line)
                 continue
             cells = (line["sid"], told["state"], told["waitingFor"], line["title"], line["cwd"], told["text"])
             screen.table([""] * len(cells), [[" ".join(str(cell or "").split()) for cell in cells]])

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import plan_lines, show_outcome, show_plan, show_sizes
+from sidecar.commands.views import show_outcome, show_plan, show_sizes
 from sidecar.commands.with_daemon import format_error, print_json, run_to_end
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
@@ -64,9 +64,8 @@ async def _compact(file: Path, home: Path, options: argparse.Namespace, notes: S
             notes.problem(f"sidecar compact: {options.file} is not a conversation: {format_error(error)}")
             return 2
         before, plan = await session.usage(), await session.preview(options.engine)
-        if plan.noop is not None or not plan_lines(plan, Path.cwd()):
-            reason = plan.noop.reason if plan.noop else "there is nothing to condense"
-            notes.note(f"nothing done, {plan.gate.tokens:,} tokens: {reason}")
+        if plan.noop is not None:
+            notes.note(f"nothing done, {plan.gate.tokens:,} tokens: {plan.noop.reason}")
             return 3
         if options.preview:
             show_plan(notes, plan, Path.cwd())

@@ -33,7 +33,7 @@ from rich.text import Text
 
 from sidecar._internal.env import indusagi_home, read_raw
 from sidecar._internal.loading import install_arguments, install_command
-from sidecar.commands.terminal import Screen
+from sidecar.commands.terminal import Screen, is_typed_in
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import near_name, read_settings
 from sidecar.llmgateway.contract import GatewayError
@@ -116,7 +116,7 @@ def log_in(screen: Screen, home: Path, name: str | None, *, removes: bool = Fals
 
 def choose_provider(screen: Screen) -> str | None:
     """Let the user of a terminal choose a provider; None without one."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not is_typed_in():
         return None
     names = [*PROPOSED]
     for number, name in enumerate(names, 1):
@@ -142,8 +142,7 @@ def take_key(screen: Screen, provider: Provider) -> str:
 
 def read_key(provider: Provider) -> str:
     """Return the key that the user pastes, or the first line of a pipe. Raises GatewayError."""
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
-    text = getpass(f"key of {provider.id} (it is not shown): ") if is_terminal else sys.stdin.readline()
+    text = getpass(f"key of {provider.id} (it is not shown): ") if is_typed_in() else sys.stdin.readline()
     key = checked_key(Key(plain_key(text), "the input"), provider.id)
     if not key.value:
         raise GatewayError("auth", "no key was given; nothing is stored")
@@ -165,9 +164,7 @@ def install_missing(screen: Screen, provider: Provider) -> bool:
 
 def confirm(question: str) -> bool:
     """Return whether the user of the terminal agrees to *question*, as an empty line does."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return False
-    return input(question).strip().lower() in ("", "y", "yes")
+    return is_typed_in() and input(question).strip().lower() in ("", "y", "yes")
 
 
 async def ask_provider(home: Path, folder: Path, name: str) -> Diagnostic:

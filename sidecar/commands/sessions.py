@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar._internal.env import expand_home
-from sidecar.commands.terminal import InputLines, Screen, day_and_time, raw_input_of, short_path
+from sidecar.commands.terminal import Screen, day_and_time, is_typed_in, read_stdin, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.conductor.contract import SessionSummary
 from sidecar.protocol.codec import to_wire
@@ -105,20 +105,12 @@ async def change_session(client: SidecarClient, session: SessionSummary, options
         screen.note(f"{session.sid[:_ID_CHARS]} is now: {options.rename[1]}")
     else:
         question = f"delete {title!r} of {session.messages} messages for good? [y]es, [N]o: "
-        if not options.yes and not await confirm(question):
+        if not options.yes and not (is_typed_in() and await read_stdin().confirm(question)):
             screen.note(f"{title!r} stays; answer with y, or pass --yes")
             return 1
         await client.session_delete(session.sid)
         screen.note(f"deleted: {title}")
     return 0
-
-
-async def confirm(question: str) -> bool:
-    """Return whether the user of the terminal answers *question* with yes; False without a terminal."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return False
-    answer = await InputLines(raw_input_of(sys.stdin), is_terminal=True).next(question)
-    return (answer or "").strip().lower() in ("y", "yes")
 
 
 async def list_sessions(

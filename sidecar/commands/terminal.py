@@ -384,6 +384,10 @@ class InputLines:
             self._lines.put_nowait(None)  # for the next call
         return line
 
+    async def confirm(self, question: str) -> bool:
+        """Return whether the next line says yes to *question*."""
+        return (await self.next(question) or "").strip().lower() in ("y", "yes")
+
     def drop_typed_ahead(self) -> None:
         """Drop lines that were typed before the question they would answer; piped input stays."""
         while self.is_terminal and not self._lines.empty():
@@ -416,7 +420,11 @@ class InputLines:
             self._loop.call_soon_threadsafe(put)
 
 
-def raw_input_of(stream: TextIO | None) -> _Raw | None:
-    """Return the unbuffered input of *stream*, None for a stream that is closed."""
-    raw: _Raw | None = getattr(getattr(stream, "buffer", None), "raw", None)
-    return raw
+def is_typed_in() -> bool:
+    """Whether standard input is a terminal, so that somebody can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def read_stdin() -> InputLines:
+    """Return the lines of standard input, none of one that is closed."""
+    return InputLines(getattr(getattr(sys.stdin, "buffer", None), "raw", None), is_terminal=is_typed_in())

@@ -14,7 +14,6 @@ from sidecar.commands.talking.rendering import show_part, show_unified
 from sidecar.commands.terminal import Screen, when
 from sidecar.commands.views import (
     display_path,
-    plan_lines,
     show_loss,
     show_outcome,
     show_parts,
@@ -98,11 +97,9 @@ class Actions:
         *rest* may begin with the engine; the rest of it is the wishes for the summary.
         """
         engine, wishes = split_engine(rest, self.client.server.get("engines", ()))
-        before, plan = await self.session.usage(), await self.session.preview(engine)
-        if plan.noop is not None or not plan_lines(plan, self.folder):
-            self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
+        before = await self.session.usage()
+        if not await self.show_preview(engine):
             return
-        show_plan(self.screen, plan, self.folder)
         if not await self.user.confirm("compact now?"):
             self.screen.note("· nothing was changed")
             return
@@ -115,11 +112,16 @@ class Actions:
             self.screen.note("· /loss shows what is not whole, and brings it back")
 
     async def preview(self, rest: str) -> None:
-        plan = await self.session.preview(rest or None)
-        if plan.noop is not None or not plan_lines(plan, self.folder):
-            self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
-        else:
+        await self.show_preview(rest or None)
+
+    async def show_preview(self, engine: str | None) -> bool:
+        """Show the effects of a compaction with *engine*, and return whether it has some."""
+        plan = await self.session.preview(engine)
+        if plan.noop is None:
             show_plan(self.screen, plan, self.folder)
+        else:
+            self.screen.note(f"· {plan.noop.reason}")
+        return plan.noop is None
 
     async def loss(self, rest: str) -> None:
         """Show the thinned facts of the newest compaction, all or of the kind *rest*, and bring one back."""

@@ -12,7 +12,7 @@ from sidecar.commands.sessions import SessionLookupError, open_session, read_com
 from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
-from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, raw_input_of
+from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, read_stdin
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import format_error, on_first_interrupt, run_with_daemon
 from sidecar.conductor.content import parse_command
@@ -29,39 +29,35 @@ _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
 def run(options: argparse.Namespace) -> int:
     """Answer prompts until /quit or the end of input; return the exit code."""
-    screen, chats = SpokenScreen() if options.plain or read_env("plain") else Screen(), list[_Chat]()
-    folder = expand_home(options.cwd).resolve()
-
-    async def main(client: SidecarClient) -> int:
-        lines = InputLines(raw_input_of(sys.stdin), is_terminal=sys.stdin is not None and sys.stdin.isatty())
-        try:
-            session = await open_session(client, options, folder, screen)
-        except SessionLookupError as error:
-            Screen(sys.stderr).problem(f"sidecar chat: {error}")
-            return 2
-        chat = _Chat(lines)
-        chat.actions = Actions(client, session, folder, screen, chat)
-        chat.actions.is_used = options.resume is not None
-        chat.actions.offered = await read_commands(session)
-        chats.append(chat)
-        return await chat.talk()
-
-    async def ask(request: PermissionRequest) -> PermissionAnswer:
-        return await chats[0].ask(request)
-
-    async def elicit(form: Elicitation) -> ElicitationAnswer:
-        return await chats[0].elicit(form)
-
-    return run_with_daemon(main, options.cwd, permission=ask, elicit=elicit, joins=True)
+    chat = _Chat(options)
+    return run_with_daemon(chat.hold, options.cwd, permission=chat.ask, elicit=chat.elicit, joins=True)
 
 
 class _Chat:
     """One conversation of a user with a session."""
 
     actions: Actions
+    lines: InputLines
+    asker: LineAsker
 
-    def __init__(self, lines: InputLines) -> None:
-        self.lines = lines
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+
+    async def hold(self, client: SidecarClient) -> int:
+        """Open the session and talk; return the exit code."""
+        options, folder = self._options, expand_home(self._options.cwd).resolve()
+        screen = SpokenScreen() if options.plain or read_env("plain") else Screen()
+        try:
+            session = await open_session(client, options, folder, screen)
+        except SessionLookupError as error:
+            Screen(sys.stderr).problem(f"sidecar chat: {error}")
+            return 2
+        self.lines = read_stdin()
+        self.asker = LineAsker(self.lines, screen)
+        self.actions = Actions(client, session, folder, screen, self)
+        self.actions.is_used = options.resume is not None
+        self.actions.offered = await read_commands(session)
+        return await self.talk()
 
     async def talk(self) -> int:
         """Answer line by line until there are no more; return the exit code."""
@@ -123,33 +119,31 @@ class _Chat:
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
         """Return the value of the row with the number that the user types; None for anything else."""
-        return await LineAsker(self.lines, self.actions.screen).choose(title, rows)
+        return await self.asker.choose(title, rows)
 
     async def confirm(self, question: str) -> bool:
         """Return whether the user says yes; in a pipe the command itself is the answer."""
-        if not self.lines.is_terminal:
-            return True
-        answer = await self.lines.next(f"{question} [y]es, [N]o: ")
-        return (answer or "").strip().lower() in ("y", "yes")
+        return not self.lines.is_terminal or await self.lines.confirm(f"{question} [y]es, [N]o: ")
 
     def type(self, text: str) -> None:
         """Show *text*, which a line cannot be filled with."""
         self.actions.screen.note(f"· the prompt was: {text}")
 
-    async def elicit(self, form: Elicitation) -> ElicitationAnswer:
-        """Ask the user the questions of a form."""
+    def begin_question(self, title: str) -> None:
+        """Call the user of a terminal to a question; what was typed before it does not answer it."""
         self.lines.drop_typed_ahead()
         if sys.stdout.isatty():
-            sys.stdout.write(notice_for(f"waiting for you: {form.message}", indusagi_home()))
-        screen = self.actions.screen
-        return await answer_form(form, screen, LineAsker(self.lines, screen))
+            sys.stdout.write(notice_for(f"waiting for you: {title}", indusagi_home()))
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer:
+        """Ask the user the questions of a form."""
+        self.begin_question(form.message)
+        return await answer_form(form, self.actions.screen, self.asker)
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user for permission; any answer but a clear yes rejects the request."""
         screen = self.actions.screen
-        self.lines.drop_typed_ahead()
-        if sys.stdout.isatty():
-            sys.stdout.write(notice_for(f"waiting for you: {request.title}", indusagi_home()))
+        self.begin_question(request.title)
         show_question(request, screen)
         left = show_asked_diffs(request.subject.diffs, screen, self.actions.folder)
         if left:
@@ -164,6 +158,6 @@ class _Chat:
         parts = "[p]art by part, " if count_hunks(request) > 1 else ""
         answer = await self.lines.next(f"allow? [y]es, {parts}{'[a]lways, ' if always else ''}[N]o: ")
         if parts and (answer or "").strip().lower() in ("p", "part by part"):
-            return await choose_parts(request, screen, LineAsker(self.lines, screen))
+            return await choose_parts(request, screen, self.asker)
         kinds = {"y": "allow_once", "yes": "allow_once", "a": "allow_always", "always": "allow_always"}
         return choose_option(request, kinds.get((answer or "").strip().lower(), "reject_once"))
