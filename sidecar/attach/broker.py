@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -27,8 +28,8 @@ from sidecar.attach.streams import SocketStream, over_socket, read_hello
 from sidecar.transport.lifetime import ExitReason, SupervisedConnection
 from sidecar.transport.processes import is_alive
 
-ReadPreamble: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
-"""Reads the bytes before the protocol; False refuses the connection, which has got its error by then."""
+Authenticate: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
+"""Reads the proof that a client may come; False refuses the connection, which has got its error by then."""
 
 OpenFrontend: TypeAlias = Callable[[SocketStream], Awaitable[SupervisedConnection]]
 """Returns the front end of a connection, which has begun to read."""
@@ -72,14 +73,15 @@ class Broker:
         """Add a listener, which is closed at the end."""
         self._listeners.append(listener)
 
-    def serve(self, connecting: Awaitable[SocketStream], read_preamble: ReadPreamble) -> None:
-        """Serve one more client, in a task of its own."""
+    def serve(self, connection: socket.socket, authenticate: Authenticate | None = None) -> None:
+        """Serve one more client, in a task of its own; None stands for a client that is known already."""
 
         async def serve_client() -> None:
-            stream = await connecting
+            stream = await over_socket(connection)
             try:
-                if not await read_preamble(stream):
+                if authenticate is not None and not await authenticate(stream):
                     return
+                await read_hello(stream)
                 frontend = await self._open_frontend(stream)
                 self._frontends.add(frontend)
                 try:
@@ -146,16 +148,13 @@ class Broker:
 def admit_guests(home: Path, open_frontend: OpenFrontend) -> Listener | None:
     """Listen for guests of this process; None when that is not possible. Close it at the end."""
     if sys.platform != "win32":
-        from sidecar.attach.listening import UnixListener, admit_own_user
+        from sidecar.attach.listening import UnixListener
 
         path = guest_socket(home, os.getpid())
         try:
             DaemonPaths(home).make()
             remove_stale_sockets(path.parent)
-            broker = Broker(open_frontend, lambda: True, _FOREVER_S)
-            return UnixListener(
-                path, admit_own_user(), lambda found: broker.serve(over_socket(found), read_hello)
-            )
+            return UnixListener(path, Broker(open_frontend, lambda: True, _FOREVER_S).serve)
         except (AttachError, OSError) as error:
             _log.info(f"no other client can join: {type(error).__name__}")
     return None

@@ -65,15 +65,6 @@ def peer_uid(connection: socket.socket) -> int:
     return int.from_bytes(credentials[4:8], sys.byteorder)
 
 
-def connect_or_start(paths: DaemonPaths, command: Sequence[str]) -> socket.socket:
-    """Return a connection to the shared daemon of *paths*, started by *command* when it is not running.
-
-    Raises:
-        AttachError: the daemon does not start, or another user is listening in its place.
-    """
-    return start_unless_connected(paths, command, connect, run_detached)
-
-
 def is_answering(paths: DaemonPaths) -> bool:
     """Whether a daemon of *paths* accepts connections. Raises AttachError."""
     found = connect(paths)
@@ -110,40 +101,6 @@ def connect_port(paths: DaemonPaths) -> socket.socket | None:
     except OSError as error:
         raise AttachError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror}") from error
     return connection
-
-
-def start_unless_connected(
-    paths: DaemonPaths, command: Sequence[str], connect: Connect, run_detached: RunDetached
-) -> socket.socket:
-    """Return a connection to the daemon of *paths*, which is started when there is none.
-
-    Of several programs that do this at once, one starts the daemon, and the others wait and connect.
-
-    Args:
-        paths: the files of the daemon; their folder is created.
-        command: starts the daemon.
-        connect: returns a connection, or None when no daemon is running.
-        run_detached: runs the command.
-
-    Raises:
-        AttachError: the daemon does not start, or must not be trusted.
-    """
-    found = connect(paths)
-    if found is not None:
-        return found
-    paths.make()
-    starting = FileLock(paths.start_lock)
-    try:
-        starting.take()
-        found = connect(paths)
-        if found is None:
-            start_daemon(paths, command, run_detached)
-            found = connect(paths)
-    finally:
-        starting.release()
-    if found is None:
-        raise AttachError(f"the shared daemon was started and has ended again; {log_tail(paths)}")
-    return found
 
 
 def start_daemon(paths: DaemonPaths, command: Sequence[str], run_detached: RunDetached) -> None:
@@ -272,3 +229,40 @@ else:
             )
             code = 0
         os._exit(code)
+
+
+def connect_or_start(
+    paths: DaemonPaths,
+    command: Sequence[str],
+    connect: Connect = connect,
+    run_detached: RunDetached = run_detached,
+) -> socket.socket:
+    """Return a connection to the shared daemon of *paths*, which is started when it is not running.
+
+    Of several programs that do this at once, one starts the daemon, and the others wait and connect.
+
+    Args:
+        paths: the files of the daemon; their folder is created.
+        command: starts the daemon.
+        connect: the way to the daemon, by default that of this system.
+        run_detached: the way to start it, likewise.
+
+    Raises:
+        AttachError: the daemon does not start, or another user is listening in its place.
+    """
+    found = connect(paths)
+    if found is not None:
+        return found
+    paths.make()
+    starting = FileLock(paths.start_lock)
+    try:
+        starting.take()
+        found = connect(paths)
+        if found is None:
+            start_daemon(paths, command, run_detached)
+            found = connect(paths)
+    finally:
+        starting.release()
+    if found is None:
+        raise AttachError(f"the shared daemon was started and has ended again; {log_tail(paths)}")
+    return found

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.attach.connecting import peer_uid
 from sidecar.attach.paths import AttachError, DaemonPaths
-from sidecar.attach.streams import SocketStream, over_socket, read_hello
+from sidecar.attach.streams import SocketStream
 from sidecar.protocol.errors import acp_code, error_data, lsp_code
 from sidecar.protocol.framing import frame_with_header, frame_with_newline, is_line_framed
 from sidecar.protocol.jsonrpc import encode_error
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sidecar.attach")
 
-Admit: TypeAlias = Callable[[socket.socket], bool]
-"""Decides whether a connection that was just accepted may stay."""
+Serve: TypeAlias = Callable[[socket.socket], None]
+"""Receives a connection that may stay, and owns it."""
 
 _BACKLOG: Final = 128
 _RETRY_S: Final = 1.0
@@ -60,17 +60,13 @@ class Listener:
 
     Args:
         listening: a bound socket.
-        admit: decides about each connection.
-        serve: receives each admitted connection, and owns it.
+        serve: receives each admitted connection.
     """
 
-    def __init__(
-        self, listening: socket.socket, admit: Admit, serve: Callable[[socket.socket], None]
-    ) -> None:
+    def __init__(self, listening: socket.socket, serve: Serve) -> None:
         listening.setblocking(False)
         listening.listen(_BACKLOG)
         self._socket = listening
-        self._admit = admit
         self._serve = serve
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(lambda _: listening.close())
@@ -79,6 +75,10 @@ class Listener:
     def has_waiting(self) -> bool:
         """Whether a client waits to be accepted."""
         return bool(select.select([self._socket], [], [], 0)[0])
+
+    def admits(self, _connection: socket.socket) -> bool:
+        """Whether a connection that was just accepted may stay. Raises OSError for one that is gone."""
+        return True
 
     def hide(self) -> None:
         """Prevent new clients from finding it; nothing to do here, because a port cannot be hidden."""
@@ -100,7 +100,7 @@ class Listener:
                 await asyncio.sleep(_RETRY_S)
                 continue
             try:
-                is_admitted = self._admit(connection)
+                is_admitted = self.admits(connection)
             except OSError as error:  # the client is gone already
                 log_fault("identifying a client", error)
                 is_admitted = False
@@ -128,11 +128,7 @@ def open_port(port: socket.socket, paths: DaemonPaths, broker: Broker) -> Listen
     """
     token = secrets.token_urlsafe()
     auth = TokenAuth(token)
-
-    async def read_preamble(stream: SocketStream) -> bool:
-        return await auth.authenticate(stream) and await read_hello(stream)
-
-    listener = Listener(port, lambda _: True, lambda found: broker.serve(over_socket(found), read_preamble))
+    listener = Listener(port, lambda connection: broker.serve(connection, auth.authenticate))
     write_tcp_file(paths.tcp, port, token)
     return listener
 
@@ -216,17 +212,19 @@ else:
 
     def open_listener(paths: DaemonPaths, broker: Broker) -> Listener:
         """Serve this user's clients at the socket of *paths*. Raises OSError when it cannot be created."""
-        return UnixListener(
-            paths.socket, admit_own_user(), lambda found: broker.serve(over_socket(found), read_hello)
-        )
+        return UnixListener(paths.socket, broker.serve)
 
     class UnixListener(Listener):
-        """Listens at *path*. The caller holds the daemon's lock, so that an existing socket is stale.
+        """Listens at *path* for processes of this user; *uid_of* returns the user of a connection.
 
-        Raises OSError when the socket cannot be created.
+        The caller holds the daemon's lock, so that an existing socket is stale. Raises OSError when it cannot
+        be created.
         """
 
-        def __init__(self, path: Path, admit: Admit, serve: Callable[[socket.socket], None]) -> None:
+        def __init__(
+            self, path: Path, serve: Serve, uid_of: Callable[[socket.socket], int] = peer_uid
+        ) -> None:
+            self._uid_of = uid_of
             self._path = path
             self._hidden = path.with_suffix(".leaving")
             for stale in (path, self._hidden):
@@ -235,10 +233,16 @@ else:
             try:
                 listening.bind(str(path))
                 path.chmod(0o600)
-                super().__init__(listening, admit, serve)
+                super().__init__(listening, serve)
             except BaseException:
                 listening.close()
                 raise
+
+        def admits(self, connection: socket.socket) -> bool:
+            uid = self._uid_of(connection)
+            if uid != os.geteuid():
+                _log.error(f"a process of user {uid} was refused")
+            return uid == os.geteuid()
 
         def hide(self) -> None:
             """Rename the socket: no new client can connect, and waiting ones can still be accepted."""
@@ -257,14 +261,3 @@ else:
                     with suppress(OSError):
                         path.unlink()
             super().close()
-
-    def admit_own_user(uid_of: Callable[[socket.socket], int] = peer_uid) -> Admit:
-        """Return a check that admits processes of this user; *uid_of* returns the user of a connection."""
-
-        def admit(connection: socket.socket) -> bool:
-            uid = uid_of(connection)
-            if uid != os.geteuid():
-                _log.error(f"a process of user {uid} was refused")
-            return uid == os.geteuid()
-
-        return admit

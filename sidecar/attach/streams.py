@@ -83,12 +83,11 @@ async def over_socket(connection: socket.socket) -> SocketStream:
     return stream
 
 
-async def read_hello(stream: SocketStream) -> bool:
-    """Remove the hello of a shim; every other first line belongs to the protocol. Always True."""
+async def read_hello(stream: SocketStream) -> None:
+    """Remove the hello of a shim; every other first line belongs to the protocol."""
     first = await stream.peek()
     if first[:1] == HELLO[:1]:
         stream.is_shim = await stream.take_line(len(HELLO)) == HELLO
-    return True
 
 
 async def wait_until_gone(pid: int) -> None:

@@ -12,7 +12,7 @@ from sidecar.attach.broker import Broker
 from sidecar.attach.listening import Listener, UnixListener, open_listener
 from sidecar.attach.paths import DaemonPaths
 from sidecar.attach.shim import HELLO
-from sidecar.attach.streams import SocketStream, over_socket, read_hello
+from sidecar.attach.streams import SocketStream
 from sidecar.transport.lifetime import ExitReason, Lifetime, SupervisedConnection, supervise
 
 
@@ -237,7 +237,7 @@ async def test_a_crowd_at_one_door_keeps_all_doors_open(
     shared = share(0.01)
     bound = socket.create_server(("127.0.0.1", 0))
     waiting = socket.create_connection(bound.getsockname())
-    port = Listener(bound, lambda _: True, lambda found: shared.broker.serve(over_socket(found), read_hello))
+    port = Listener(bound, shared.broker.serve)
     shared.broker.add_listener(port)
     ended = asyncio.ensure_future(shared.broker.wait_ended())
     waiting.setblocking(False)

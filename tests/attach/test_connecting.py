@@ -16,10 +16,10 @@ import pytest
 
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.connecting import (
+    connect_or_start,
     connect_port,
     run_without_console,
     start_daemon,
-    start_unless_connected,
 )
 from sidecar.attach.listening import bind_loopback, write_tcp_file
 from sidecar.attach.paths import AttachError, DaemonPaths
@@ -108,7 +108,7 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
 ) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", str(paths.home))
     command = (*DAEMON, "--listen", "127.0.0.1:0")
-    daemon = start_unless_connected(paths, command, connect_port, run_without_console)
+    daemon = connect_or_start(paths, command, connect_port, run_without_console)
     client_in, typed = os.pipe()
     seen, client_out = os.pipe()
     with daemon, ThreadPoolExecutor(1) as pool:

@@ -103,13 +103,13 @@ async def test_no_line_and_nothing_is_taken(wire: Wire, sent: bytes, hangs_up: b
 async def test_a_client_of_a_face_is_greeted_by_leaving_it_alone(wire: Wire, first: bytes) -> None:
     wire.client.sendall(first)
     wire.client.shutdown(socket.SHUT_WR)
-    assert await read_hello(wire.stream)
+    await read_hello(wire.stream)
     assert (wire.stream.is_shim, wire.stream.early_bytes) == (False, first)
 
 
 async def test_a_shim_gets_a_farewell(wire: Wire) -> None:
     wire.client.sendall(HELLO + b"{}")
-    assert await read_hello(wire.stream)
+    await read_hello(wire.stream)
     assert wire.stream.early_bytes == b"{}"
     wire.stream.exit_code = 1
     wire.stream.close()

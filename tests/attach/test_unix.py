@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attach.connecting import connect, is_answering
-from sidecar.attach.listening import UnixListener, admit_own_user
+from sidecar.attach.connecting import connect, is_answering, peer_uid
+from sidecar.attach.listening import UnixListener
 from sidecar.attach.paths import AttachError, DaemonPaths
 
 STRANGER = os.geteuid() + 1
@@ -24,17 +24,16 @@ def stranger(_connection: socket.socket) -> int:
 class Door:
     """A listener, and who came in by it."""
 
-    def __init__(self, path: Path, uid_of: Callable[[socket.socket], int] | None = None) -> None:
+    def __init__(self, path: Path, uid_of: Callable[[socket.socket], int]) -> None:
         self.came: asyncio.Queue[socket.socket] = asyncio.Queue()
-        admit = admit_own_user() if uid_of is None else admit_own_user(uid_of)
-        self.listener = UnixListener(path, admit, self.came.put_nowait)
+        self.listener = UnixListener(path, self.came.put_nowait, uid_of)
 
 
 @pytest.fixture
 async def open_door(paths: DaemonPaths) -> AsyncIterator[Callable[..., Door]]:
     doors: list[Door] = []
 
-    def open_door(uid_of: Callable[[socket.socket], int] | None = None) -> Door:
+    def open_door(uid_of: Callable[[socket.socket], int] = peer_uid) -> Door:
         doors.append(Door(paths.socket, uid_of))
         return doors[-1]
 
