@@ -25,8 +25,8 @@ from sidecar_client.inbox import (
     Inbox,
     PermissionHandler,
     RequestHandler,
-    elicit_answerer,
-    permission_answerer,
+    answer_forms,
+    answer_permissions,
     reject,
 )
 from sidecar_client.links import Link, ProcessLink, SocketLink
@@ -79,19 +79,14 @@ class SidecarClient(AsyncCalls, DocumentSync):
 
     def __init__(self, open_link: _Open, root: Path | None, setup: Setup) -> None:
         super().__init__()
-        handlers = {"sidecar/permission/request": permission_answerer(setup.get("permission", reject))}
+        handlers = {"sidecar/permission/request": answer_permissions(setup.get("permission", reject))}
         if "elicit" in setup:
-            handlers["sidecar/elicit"] = elicit_answerer(setup["elicit"])
+            handlers["sidecar/elicit"] = answer_forms(setup["elicit"])
         self._inbox = Inbox({**handlers, **setup.get("handlers", {})})
-        self._rpc = RpcConnection(
-            self._inbox.answer,
-            self._inbox.receive,
-            lambda error: self._inbox.end(None if self._closing else error),
-        )
+        self._rpc = RpcConnection(self._inbox)
         self._open = open_link
         self._root = root
         self._setup = setup
-        self._closing = False
         self.server = {}
 
     @classmethod
@@ -153,7 +148,7 @@ class SidecarClient(AsyncCalls, DocumentSync):
 
         Each step takes at most *grace_s* seconds.
         """
-        self._closing = True
+        self._rpc.is_closing = True
         try:
             if self._root is not None and self.server:
                 with contextlib.suppress(SidecarClientError, TimeoutError):

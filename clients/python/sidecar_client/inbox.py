@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.messages import (
@@ -31,11 +31,14 @@ from sidecar_client.events import (
 
 _log = logging.getLogger("sidecar_client")
 
+Q = TypeVar("Q")
+A = TypeVar("A")
+
 RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 """Returns the result for the params of one request of the daemon, both JSON."""
 
 PermissionHandler: TypeAlias = Callable[[PermissionRequest], PermissionAnswer | Awaitable[PermissionAnswer]]
-"""Answers one question. Raising counts as a rejection; so does permission_answerer after ``expires_at``."""
+"""Answers one question. Raising counts as a rejection; so does an answer after ``expires_at``."""
 
 ElicitHandler: TypeAlias = Callable[[Elicitation], ElicitationAnswer | Awaitable[ElicitationAnswer]]
 """Answers one form. Raising dismisses it."""
@@ -123,32 +126,29 @@ def reject(request: PermissionRequest) -> PermissionAnswer:
     return _choose(request, "reject_once")
 
 
-def permission_answerer(handler: PermissionHandler) -> Callable[[Mapping[str, Any]], Awaitable[Any]]:
+def answer_permissions(handler: PermissionHandler) -> RequestHandler:
     """Return *handler* as a handler of ``sidecar/permission/request``; if it fails, the answer is no."""
-
-    async def answer(params: Mapping[str, Any]) -> Any:
-        request = from_wire(PermissionRequest, params)
-        try:
-            decision = handler(request)
-            return to_wire(await decision if isawaitable(decision) else decision)
-        except Exception:
-            _log.exception("the permission handler failed at %s; rejected", request.permission_id)
-            return to_wire(reject(request))
-
-    return answer
+    return _answerer(PermissionRequest, handler, reject, "permission handler failed; rejected")
 
 
-def elicit_answerer(handler: ElicitHandler) -> Callable[[Mapping[str, Any]], Awaitable[Any]]:
+def answer_forms(handler: ElicitHandler) -> RequestHandler:
     """Return *handler* as a handler of ``sidecar/elicit``; if it fails, the form is dismissed."""
+    return _answerer(
+        Elicitation, handler, lambda _: ElicitationAnswer("cancel"), "handler of forms failed; dismissed"
+    )
 
+
+def _answerer(
+    kind: type[Q], handler: Callable[[Q], A | Awaitable[A]], give_up: Callable[[Q], A], problem: str
+) -> RequestHandler:
     async def answer(params: Mapping[str, Any]) -> Any:
-        form = from_wire(Elicitation, params)
+        question = from_wire(kind, params)
         try:
-            decision = handler(form)
+            decision = handler(question)
             return to_wire(await decision if isawaitable(decision) else decision)
         except Exception:
-            _log.exception("the handler of forms failed at %s; dismissed", form.elicitation_id)
-            return to_wire(ElicitationAnswer("cancel"))
+            _log.exception("the %s", problem)
+            return to_wire(give_up(question))
 
     return answer
 

@@ -11,9 +11,12 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sidecar_client.errors import ConnectionLost
+
+if TYPE_CHECKING:
+    from sidecar_client.rpc import RpcConnection
 
 _STDOUT: Final = 1
 _STDERR: Final = 2
@@ -23,18 +26,6 @@ _LAST_WORDS_S: Final = 0.5
 
 _REAP_S: Final = 1.0
 """How long the system may take to end a killed process, or to close a connection."""
-
-
-class LinkReceiver(Protocol):
-    """The reader of a link. Neither method may raise."""
-
-    def on_data(self, data: bytes) -> None:
-        """Handle bytes that came in."""
-        ...
-
-    def on_lost(self, error: ConnectionLost) -> None:
-        """Handle the end: nothing more will come. Called at most once."""
-        ...
 
 
 class Link(Protocol):
@@ -88,7 +79,7 @@ class _FlowControl:
 class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
     """The standard input and output of a process this client started."""
 
-    def __init__(self, receiver: LinkReceiver) -> None:
+    def __init__(self, receiver: RpcConnection) -> None:
         super().__init__()
         self._receiver = receiver
         self._open = {_STDOUT, _STDERR}
@@ -100,7 +91,7 @@ class ProcessLink(_FlowControl, asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], receiver: LinkReceiver, cwd: Path, env: Mapping[str, str]
+        cls, command: Sequence[str], receiver: RpcConnection, cwd: Path, env: Mapping[str, str]
     ) -> ProcessLink:
         """Start a process in a session of its own.
 
@@ -211,13 +202,13 @@ class SocketLink(_FlowControl, asyncio.Protocol):
     exit_code: int | None = None
     stderr_tail = ""
 
-    def __init__(self, receiver: LinkReceiver) -> None:
+    def __init__(self, receiver: RpcConnection) -> None:
         super().__init__()
         self._receiver = receiver
         self._closed = asyncio.Event()
 
     @classmethod
-    async def open(cls, path: Path, receiver: LinkReceiver) -> SocketLink:
+    async def open(cls, path: Path, receiver: RpcConnection) -> SocketLink:
         """Connect to the socket at *path*."""
         if os.name == "nt":
             raise ConnectionLost("unix sockets are not available on Windows; start a daemon with spawn()")

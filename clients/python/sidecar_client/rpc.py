@@ -9,47 +9,35 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import Any, assert_never
 
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.framing import BrokenStream, Frame, HeaderDecoder, Oversized, frame_with_header
 from sidecar_client.errors import ConnectionLost, ProtocolError, SidecarRequestError
+from sidecar_client.inbox import Inbox
 from sidecar_client.links import Link
 
 _log = logging.getLogger("sidecar_client")
 
-AnswerRequest: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Answers a request of the daemon; a SidecarRequestError is sent as it is, all else as an internal error."""
-
-ReceiveNotification: TypeAlias = Callable[[str, Mapping[str, Any], int], None]
-"""Handles a notification and its size in bytes; raises KeyError or TypeError for unfit params."""
-
-OnEnd: TypeAlias = Callable[[ConnectionLost], None]
-"""Called once, when nothing more will come."""
-
 
 class RpcConnection:
-    """The client's end of one connection.
+    """The client's end of one connection; *inbox* gets the notifications and requests of the daemon.
 
-    Args:
-        answer_request: answers a request of the daemon.
-        receive_notification: handles a notification.
-        on_end: called when nothing more will come.
+    Attributes:
+        link: the open connection, None before there is one.
+        is_closing: whether this client leaves, so that the end is not an error for its readers.
     """
 
-    def __init__(
-        self, answer_request: AnswerRequest, receive_notification: ReceiveNotification, on_end: OnEnd
-    ) -> None:
-        self._answer_request = answer_request
-        self._receive = receive_notification
-        self._on_end = on_end
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
         self._frames = HeaderDecoder()
         self._ids = itertools.count(1)
         self._pending: dict[jsonrpc.Id | None, asyncio.Future[jsonrpc.Response | ConnectionLost]] = {}
         self._serving: dict[jsonrpc.Id, asyncio.Task[None]] = {}
         self._lost: ConnectionLost | None = None
         self.link: Link | None = None
+        self.is_closing = False
 
     async def request(self, method: str, params: Any) -> Any:
         """Return the result of *method*. Cancelling this cancels the request at the daemon.
@@ -102,7 +90,7 @@ class RpcConnection:
             self._handle_frame(frame)
 
     def on_lost(self, error: ConnectionLost) -> None:
-        """Fail all requests, present and future. Only the first call counts."""
+        """Fail all requests, present and future, and end all readers. Only the first call counts."""
         if self._lost is not None:
             return
         self._lost = error
@@ -111,7 +99,7 @@ class RpcConnection:
                 future.set_result(error)
         if self.link is not None:
             self.link.resume_writing()
-        self._on_end(error)
+        self._inbox.end(None if self.is_closing else error)
 
     async def _ready(self) -> None:
         """Wait for room. Raises ConnectionLost at the end."""
@@ -131,7 +119,7 @@ class RpcConnection:
             case Oversized(id=number, is_response=True) if number in self._pending:
                 error = {
                     "code": -32600,
-                    "message": f"the answer_request has {frame.size} bytes, which is over the limit",
+                    "message": f"the answer has {frame.size} bytes, which is over the limit",
                 }
                 self._settle(jsonrpc.Response(number, None, {**error, "data": {"kind": "messageTooLarge"}}))
             case Oversized():
@@ -151,7 +139,7 @@ class RpcConnection:
                 self._cancel(message.params)
             case jsonrpc.Notification():
                 try:
-                    self._receive(message.method, message.params or {}, size)
+                    self._inbox.receive(message.method, message.params or {}, size)
                 except (KeyError, TypeError) as error:
                     self._give_up(f"{message.method} has unfit params: {error!r}")
             case jsonrpc.Request() if message.id in self._serving:
@@ -171,13 +159,13 @@ class RpcConnection:
     def _cancel(self, params: Any) -> None:
         task = self._serving.get(params["id"]) if isinstance(params, dict) and "id" in params else None
         if task is not None:
-            # A task that is cancelled before its first step would never answer_request.
+            # A task that is cancelled before its first step would never answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _serve(self, request: jsonrpc.Request) -> None:
         try:
             body = jsonrpc.encode_result(
-                request.id, await self._answer_request(request.method, request.params or {})
+                request.id, await self._inbox.answer(request.method, request.params or {})
             )
         except SidecarRequestError as error:
             body = jsonrpc.encode_error(request.id, error.code, error.message, error.data)

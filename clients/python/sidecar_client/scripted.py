@@ -15,7 +15,7 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar_client.client import Setup, SidecarClient
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
-from sidecar_client.links import LinkReceiver
+from sidecar_client.rpc import RpcConnection
 
 ScriptedAnswer: TypeAlias = Callable[[Any], Any]
 """Returns the result for the params; a SidecarRequestError refuses, NO_ANSWER leaves the request open."""
@@ -53,7 +53,7 @@ class ScriptedDaemon:
     def client(self, **setup: Unpack[Setup]) -> SidecarClient:
         """Return the client of this daemon, not started yet."""
 
-        async def open_link(receiver: LinkReceiver) -> ScriptedDaemon:
+        async def open_link(receiver: RpcConnection) -> ScriptedDaemon:
             self._receiver = receiver
             return self
 

@@ -18,8 +18,6 @@ from sidecar_client import client as aio
 from sidecar_client import session as aio_session
 from sidecar_client.calls import BlockingCalls
 from sidecar_client.errors import ConnectionLost
-from sidecar_client.events import ClientEvent, Notification
-from sidecar_client.session import Prompt, TurnLimits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,6 +105,18 @@ def _block_on(
     return block
 
 
+def _walk_on(
+    method: Callable[Concatenate[W_co, P], AsyncIterator[R]],
+) -> Callable[Concatenate[_Blocking[W_co], P], Iterator[R]]:
+    """Return *method* as a method whose iterator blocks."""
+
+    @wraps(method)
+    def walk(wrapper: _Blocking[W_co], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        return wrapper._loop.walk(method(wrapper._wrapped, *args, **kwargs))
+
+    return walk
+
+
 class Session(_Blocking[aio_session.Session]):
     """A handle on one session; see :class:`sidecar_client.Session`."""
 
@@ -120,19 +130,26 @@ class Session(_Blocking[aio_session.Session]):
     files = _block_on(aio_session.Session.files)
     close = _block_on(aio_session.Session.close)
     wait_for = _block_on(aio_session.Session.wait_for)
+    stream = _walk_on(aio_session.Session.stream)
+    events = _walk_on(aio_session.Session.events)
 
     @property
     def sid(self) -> str:
         """The session's id."""
         return self._wrapped.sid
 
-    def stream(self, prompt: Prompt, **limits: Unpack[TurnLimits]) -> Iterator[ClientEvent]:
-        """Send a prompt and yield the events of its turn; ``settled`` or ``faulted`` is the last."""
-        return self._loop.walk(self._wrapped.stream(prompt, **limits))
 
-    def events(self, after_seq: int | None = None) -> Iterator[ClientEvent]:
-        """Yield the session's events after *after_seq*, by default after the last one that was read."""
-        return self._loop.walk(self._wrapped.events(after_seq))
+def _open_with(
+    method: Callable[Concatenate[aio.SidecarClient, P], Coroutine[Any, Any, aio_session.Session]],
+) -> Callable[Concatenate[_Blocking[aio.SidecarClient], P], Session]:
+    """Return *method* as a method that blocks, and whose session does so too."""
+
+    @wraps(method)
+    def open_session(wrapper: _Blocking[aio.SidecarClient], /, *args: P.args, **kwargs: P.kwargs) -> Session:
+        loop = wrapper._loop
+        return Session(loop.wait(method(wrapper._wrapped, *args, **kwargs)), loop)
+
+    return open_session
 
 
 class SidecarClient(_Blocking[aio.SidecarClient], BlockingCalls):
@@ -147,6 +164,11 @@ class SidecarClient(_Blocking[aio.SidecarClient], BlockingCalls):
     request = _block_on(aio.SidecarClient.request)
     notify = _block_on(aio.SidecarClient.notify)
     shutdown = _block_on(aio.SidecarClient.shutdown)
+    start_session = _open_with(aio.SidecarClient.start_session)
+    load_session = _open_with(aio.SidecarClient.load_session)
+    events = _walk_on(aio.SidecarClient.events)
+    notifications = _walk_on(aio.SidecarClient.notifications)
+    progress = _walk_on(aio.SidecarClient.progress)
 
     def __init__(self, client: aio.SidecarClient) -> None:
         super().__init__(client, _LoopThread())
@@ -208,37 +230,6 @@ class SidecarClient(_Blocking[aio.SidecarClient], BlockingCalls):
     def stderr_tail(self) -> str:
         """The end of the daemon's standard error."""
         return self._wrapped.stderr_tail
-
-    def start_session(
-        self,
-        cwd: str | Path = ".",
-        *,
-        model: str | None = None,
-        engine: str | None = None,
-        knowledge: Sequence[str] = (),
-        title: str | None = None,
-    ) -> Session:
-        """Start a session in *cwd*; :meth:`session_new` has more options."""
-        started = self._wrapped.start_session(
-            cwd, model=model, engine=engine, knowledge=knowledge, title=title
-        )
-        return Session(self._loop.wait(started), self._loop)
-
-    def load_session(self, sid: str) -> Session:
-        """Load a stored session; :meth:`session_load` can have its past sent again."""
-        return Session(self._loop.wait(self._wrapped.load_session(sid)), self._loop)
-
-    def events(self, sid: str, after_seq: int | None = None) -> Iterator[ClientEvent]:
-        """Yield the events of *sid* after *after_seq*; with None only future ones."""
-        return self._loop.walk(self._wrapped.events(sid, after_seq))
-
-    def notifications(self) -> Iterator[Notification]:
-        """Yield every future notification that is not a session event."""
-        return self._loop.walk(self._wrapped.notifications())
-
-    def progress(self, token: str | int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the params of every future ``$/progress``; with *token* only its own, until its end."""
-        return self._loop.walk(self._wrapped.progress(token))
 
 
 def with_handlers_in_threads(setup: aio.Setup) -> aio.Setup:
