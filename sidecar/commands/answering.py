@@ -15,7 +15,7 @@ from sidecar._internal.env import expand_home
 from sidecar.commands.run import WRONG_ARGUMENTS
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.terminal import Screen, is_typed_in, read_stdin
-from sidecar.commands.views import StopTurn, show_event
+from sidecar.commands.views import StopTurn, show_event, text_of
 from sidecar.commands.with_daemon import INTERRUPTED, on_first_interrupt, print_json, print_text
 from sidecar.conductor.content import SHELL, parse_command
 from sidecar.conductor.contract import (
@@ -176,9 +176,7 @@ class _Output:
                 is_stored = event.data.get("nodeId") is not None
             if event.kind == "message":
                 self._narrate()
-                self.answer = "".join(
-                    part.get("text", "") for part in event.data["content"] if part["type"] == "text"
-                )
+                self.answer = text_of(event.data["content"])
             if self.is_live or event.kind not in ("message", "textDelta"):
                 if event.kind == "toolStarted":
                     self._narrate()

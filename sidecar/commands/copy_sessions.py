@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
                 place.find_content = contents.find
         return asyncio.run(_copy_all(places[0], places[1], contents, screen))
     except SidecarError as error:
-        screen.problem(f"sidecar sessions copy: {error.message}; {error.hint}")
+        screen.problem(f"sidecar sessions copy: {error.message}", error.hint)
         return 1
 
 

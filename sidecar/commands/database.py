@@ -16,6 +16,6 @@ def run(options: argparse.Namespace) -> int:
     try:
         screen.note(init_database(options.address, options.role))
     except SidecarError as error:
-        screen.problem(f"sidecar database init: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        screen.problem(f"sidecar database init: {error.message}", error.hint)
         return 1
     return 0

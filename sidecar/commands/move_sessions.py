@@ -212,8 +212,7 @@ def run(options: argparse.Namespace) -> int:
             )
         return 0
     except SidecarError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        screen.problem(f"sidecar sessions {options.query}: {error.message}{hint}")
+        screen.problem(f"sidecar sessions {options.query}: {error.message}", error.hint)
         return 1
 
 

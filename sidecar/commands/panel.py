@@ -16,7 +16,7 @@ from tempfile import mkstemp
 from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import check_folder, print_text, run_to_end
-from sidecar.panel import PanelServer
+from sidecar.panel.server import PanelServer
 
 
 def run(options: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL | re.I
 
 
 class SchemaError(ValueError):
-    """The schema itself cannot be used; the message says where."""
+    """The schema cannot be read or used; the message is for the user, and says where."""
 
 
 def check_schema(schema: Any) -> None:
@@ -87,10 +87,6 @@ def _references(part: Any) -> Iterator[tuple[str, str]]:
         yield from _references(each)
 
 
-class OutputSchemaError(ValueError):
-    """The schema cannot be read or used; the message is for the user."""
-
-
 class OutputSchema(Value):
     """The JSON Schema that an answer must match."""
 
@@ -100,16 +96,16 @@ class OutputSchema(Value):
     def read(cls, given: str) -> OutputSchema:
         """Return the schema in the file *given*, or *given* itself where it is a JSON object.
 
-        Raises OutputSchemaError.
+        Raises SchemaError.
         """
         try:
             text = given if given.lstrip().startswith("{") else expand_home(given).read_text("utf-8")
             schema = json.loads(text)
             check_schema(schema)
         except OSError as error:
-            raise OutputSchemaError(f"--output-schema {given}: {error.strerror}") from None
-        except (SchemaError, ValueError, RecursionError) as error:
-            raise OutputSchemaError(f"--output-schema is not a schema that can be used: {error}") from None
+            raise SchemaError(f"--output-schema {given}: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"--output-schema is not a schema that can be used: {error}") from None
         return cls(schema)
 
     @property

@@ -208,9 +208,9 @@ class Screen:
         self.console.file.write(text)
         self._is_after_gap = text.endswith("\n\n")
 
-    def problem(self, text: str) -> None:
-        """Write an error message."""
-        self.note(text, "red")
+    def problem(self, text: str, hint: str | None = None) -> None:
+        """Write an error message, and behind it the next step."""
+        self.note(f"{text}; {hint}" if hint else text, "red")
 
     def gauge(self, usage: Mapping[str, Any], before: str = "") -> None:
         """Write how full the window is; the colour shows how near its end is."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.conductor.contract import (
@@ -68,6 +68,11 @@ async def show_turn(events: AsyncIterator[ClientEvent], screen: Screen) -> Clien
     raise FaultedTurnError("the daemon closed the session in the middle of the turn")
 
 
+def text_of(content: Sequence[Mapping[str, Any]]) -> str:
+    """Return the words of an answer, which has parts of other kinds too."""
+    return "".join(part["text"] for part in content if part["type"] == "text")
+
+
 def display_path(uri: str, folder: Path | None = None) -> str:
     """Return the file *uri* as it would be typed in *folder*, by default the current one."""
     path = uri_to_path(uri)
@@ -86,9 +91,7 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
             screen.stream(data["delta"])
         case "message":
             if data["messageId"] not in streamed:
-                screen.stream(
-                    "".join(part.get("text", "") for part in data["content"] if part["type"] == "text")
-                )
+                screen.stream(text_of(data["content"]))
             screen.end_line()
         case "plan":
             for each in data["entries"]:

@@ -96,10 +96,10 @@ class ImportBuilder:
         notes: the number of repairs and omissions, by reason.
     """
 
-    def __init__(self, *, cwd: str = "", default_ms: int = 0) -> None:
+    def __init__(self, default_ms: int = 0) -> None:
         """*default_ms* is the time of messages that have none."""
         self.id = ""
-        self.cwd = cwd
+        self.cwd = ""
         self.title = ""
         self.notes: Counter[NoteReason] = Counter()
         self.path: list[Item] = []

@@ -108,7 +108,7 @@ def peek(path: Path, format_name: str) -> ImportBuilder | None:
 def read_into_builder(
     path: Path, session_id: str, format_name: str, on_progress: OnProgress | None
 ) -> tuple[ImportBuilder, ImportFormat]:
-    builder = ImportBuilder(default_ms=path.stat().st_mtime_ns // 1_000_000)
+    builder = ImportBuilder(path.stat().st_mtime_ns // 1_000_000)
     if is_in_store(path):
         found = FORMATS["opencode"]
         found.read([load_document(path, session_id)], builder)

@@ -3,7 +3,3 @@
 ``page/`` is plain JavaScript that runs in a browser and in the view of the VS Code extension alike. It speaks
 the daemon's protocol itself; nothing here knows a method or an event.
 """
-
-from sidecar.panel.server import PanelServer
-
-__all__ = ["PanelServer"]

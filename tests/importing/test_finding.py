@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from imported_sessions import shown
-from sidecar.importing import ImportFailedError, find_sessions, read_session, usual_places
+from sidecar.importing.contract import ImportFailedError
+from sidecar.importing.finding import find_sessions, usual_places
 from sidecar.importing.opencode import is_in_store, list_database
+from sidecar.importing.reading import read_session
 
 SECOND = 1_000_000_000
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from imported_sessions import import_records, path_of, shown
-from sidecar.importing import FORMATS, read_session
 from sidecar.importing.aider import read_aider
 from sidecar.importing.builder import ImportBuilder
 from sidecar.importing.chat import is_chat
@@ -21,7 +20,8 @@ from sidecar.importing.gemini_cli import is_gemini_cli
 from sidecar.importing.opencode import is_opencode
 from sidecar.importing.openhands import is_openhands
 from sidecar.importing.pi import is_pi
-from sidecar.importing.registry import recognise_format
+from sidecar.importing.reading import read_session
+from sidecar.importing.registry import FORMATS, recognise_format
 from sidecar.runtime.wire import NO_RESULT
 
 AT = "2026-11-22T10:00:00.000Z"

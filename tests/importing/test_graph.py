@@ -20,7 +20,8 @@ def reads(
     *calls: tuple[str, dict[str, Any], str | None], cwd: str = "/w", is_error: bool = False
 ) -> list[Any]:
     """Return path, hash and ranges of the reads of *calls*: tool, arguments, and the text that is shown."""
-    builder = ImportBuilder(cwd=cwd)
+    builder = ImportBuilder()
+    builder.cwd = cwd
     for number, (name, arguments, text) in enumerate(calls):
         builder.answer([ToolCallBlock(str(number), name, arguments)])
         file = None if text is None else ShownFile(arguments["path"], text)

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from sidecar.importing import FORMATS, ImportFailedError, read_session
 from sidecar.importing.builder import ImportBuilder
+from sidecar.importing.contract import ImportFailedError
 from sidecar.importing.graph import build_session
-from sidecar.importing.reading import parse_document, parse_lines
+from sidecar.importing.reading import parse_document, parse_lines, read_session
+from sidecar.importing.registry import FORMATS
 from tests.importing.test_formats import AIDER, AT, PI, SESSIONS, claude, result, tool_use
 
 

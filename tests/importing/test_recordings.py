@@ -10,8 +10,8 @@ import pytest
 
 from recorded_sessions import read_records, recordings
 from sidecar.conversation import Entry
-from sidecar.importing import ImportedSession
-from sidecar.importing import read_session as read_uncached
+from sidecar.importing.contract import ImportedSession
+from sidecar.importing.reading import read_session as read_uncached
 from sidecar.llmgateway.contract import CommandBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.runtime.store import SessionGraph, heal
 

@@ -13,8 +13,15 @@ from typing import Any
 
 import pytest
 
-from sidecar.panel import PanelServer
-from sidecar.panel.server import HEAD_BYTES, KINDS, MAX_BODY_BYTES, RequestError, page_files, read_head
+from sidecar.panel.server import (
+    HEAD_BYTES,
+    KINDS,
+    MAX_BODY_BYTES,
+    PanelServer,
+    RequestError,
+    page_files,
+    read_head,
+)
 
 pytestmark = pytest.mark.processes
 

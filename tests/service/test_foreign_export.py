@@ -13,7 +13,7 @@ from imported_sessions import shown
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import Entry, EntryKind, kind_by_role
-from sidecar.importing import read_session
+from sidecar.importing.reading import read_session
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

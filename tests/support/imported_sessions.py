@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.conversation import Entry
-from sidecar.importing import ImportedSession, read_session
+from sidecar.importing.contract import ImportedSession
+from sidecar.importing.reading import read_session
 from sidecar.llmgateway.contract import (
     CommandBlock,
     ImageBlock,

@@ -35,9 +35,6 @@ _TURNS_PER_S: Final = 4
 
 _AGAIN: Final = "Up and Enter send the prompt again"
 
-DELTAS: Final = ("thinkingDelta", "textDelta", "toolProgress")
-"""Events with more of a text that is shown already."""
-
 
 class SessionState(Struct):
     """The newest state of the session in its events: options, commands, queue, todo list and usage."""
@@ -52,10 +49,11 @@ class SessionState(Struct):
         """Return the value of a config option, empty when there is none."""
         return next((each["currentValue"] for each in self.options if each["id"] == name), "")
 
-    def option_name(self, name: str) -> str:
-        """Return the value of a config option as a user reads it."""
-        value = self.option(name)
-        choices = (choice for each in self.options if each["id"] == name for choice in each["options"])
+    @property
+    def model_name(self) -> str:
+        """The model as a user reads it."""
+        value = self.option("model")
+        choices = (choice for each in self.options if each["id"] == "model" for choice in each["options"])
         return next((choice["name"] for choice in choices if choice["value"] == value), value)
 
 
@@ -120,10 +118,9 @@ class Display:
     def show(self, event: ClientEvent) -> None:
         """Show one event of the session."""
         data = event.data
-        if event.kind in DELTAS:
-            self.show_delta(event.kind, data)
-            return
         match event.kind:
+            case "thinkingDelta" | "textDelta" | "toolProgress":
+                self.show_delta(event.kind, data)
             case "usage":
                 self.known.usage = data
             case "configChanged":

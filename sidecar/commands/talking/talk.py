@@ -132,7 +132,7 @@ class Talk:
 
     async def greet(self) -> None:
         """Show the model, and the newest conversations of the folder to go on with."""
-        self.screen.note(f"model: {self.display.known.option_name('model')}")
+        self.screen.note(f"model: {self.display.known.model_name}")
         listed = await self.client.session_list(cwd=str(self.actions.folder), limit=_RECENT * 3)
         recent = [each for each in listed.sessions if each.messages][:_RECENT]
         for each in recent:
@@ -382,7 +382,6 @@ class _LiveScreen(Screen):
     """A screen above a live part, which shows waits instead of a spinner."""
 
     display: Display
-    app: ChatApp
 
     def wait(self, text: str) -> None:
         """Show *text* as the current activity."""

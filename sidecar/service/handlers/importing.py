@@ -16,7 +16,7 @@ from sidecar.conductor.hub import NewSession
 from sidecar.protocol import messages as m
 
 if TYPE_CHECKING:
-    from sidecar.importing import FoundSession, ImportedSession
+    from sidecar.importing.contract import FoundSession, ImportedSession
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 
@@ -46,7 +46,8 @@ async def list_importable(connection: Connection, params: m.SessionImportParams)
 
 async def import_session(connection: Connection, params: m.SessionImportParams) -> m.SessionImportResult:
     """Read a session of another agent, and store it as a session of its own; or list such sessions."""
-    from sidecar.importing import FORMATS, NOTES
+    from sidecar.importing.contract import NOTES
+    from sidecar.importing.registry import FORMATS
 
     if params.source not in (None, *FORMATS):
         raise InvalidInput(f"no source {params.source!r}", hint=f"known sources: {', '.join(FORMATS)}")
@@ -80,7 +81,7 @@ async def read_with_progress(
     connection: Connection, wanted: FoundSession, token: str | int | None
 ) -> ImportedSession:
     """Read the session in a thread, with progress; a request that is cancelled ends the reading."""
-    from sidecar.importing import read_session
+    from sidecar.importing.reading import read_session
 
     loop, stop = asyncio.get_running_loop(), CancelToken()
     progress = connection.sink.progress(token)
@@ -114,7 +115,7 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
 
     Raises InvalidInput when nothing or no single session is named.
     """
-    from sidecar.importing import FoundSession
+    from sidecar.importing.contract import FoundSession
 
     if params.path is not None:
         if not Path(params.path).is_absolute() or "\0" in params.path:
@@ -142,7 +143,7 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
 async def _find(
     connection: Connection, format_name: str | None, cwd: str | None, limit: int, id_start: str = ""
 ) -> list[FoundSession]:
-    from sidecar.importing import find_sessions, usual_places
+    from sidecar.importing.finding import find_sessions, usual_places
 
     known = {each.cwd for each in await connection.hub.list()} | ({cwd} if cwd else set())
     places = usual_places(Path.home(), copy_environment(), map(Path, sorted(known)))
