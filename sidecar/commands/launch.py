@@ -74,7 +74,7 @@ def agent_info(socket: str | None = None) -> AgentInfo:
 class LazyDaemon:
     """The daemon of a process with one client, loaded after the handshake."""
 
-    def __init__(self, on_load: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, on_load: Callable[[], object]) -> None:
         """*on_load* is called when the daemon is loaded."""
         self._daemon: Daemon | None = None
         self._on_load = on_load

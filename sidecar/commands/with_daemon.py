@@ -118,7 +118,12 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         def interrupt(_number: int, _frame: object) -> None:
             loop.call_soon_threadsafe(task.cancel)
 
-        saved = [(number, signal.signal(number, interrupt)) for number in _termination_signals()]
+        saved: list[tuple[signal.Signals, Any]] = []
+        if threading.current_thread() is threading.main_thread():  # only there can signals be handled
+            found = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGBREAK"))
+            # One that was inherited as ignored stays so.
+            numbers = [each for each in found if each and signal.getsignal(each) is not signal.SIG_IGN]
+            saved = [(number, signal.signal(number, interrupt)) for number in numbers]
         try:
             return await work()
         finally:
@@ -188,11 +193,3 @@ def on_first_interrupt(stop: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _termination_signals() -> list[signal.Signals]:
-    """Return the signals that end a program, except for signals that were inherited as ignored."""
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
-        return []
-    found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGBREAK")]
-    return [number for number in found if number and signal.getsignal(number) is not signal.SIG_IGN]

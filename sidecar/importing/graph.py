@@ -115,7 +115,7 @@ class _GrowingSession:
         self._path.append((item, tuple(self.graph.append_entry(entry).node_id for entry in entries)))
 
 
-def entries_of(item: Item, reads: tuple[FileRead, ...] = ()) -> Iterator[Entry]:
+def entries_of(item: Item, reads: tuple[FileRead, ...]) -> Iterator[Entry]:
     """Yield the entries of *item*: an answer with calls is followed by their results."""
     blocks = tuple(item.blocks)
     if item.kind != "assistant":

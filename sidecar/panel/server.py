@@ -210,9 +210,7 @@ class PanelServer:
         unused_s: how long to stay without an open page.
     """
 
-    def __init__(
-        self, command: Sequence[str], folder: str, session: str = "", unused_s: float = UNUSED_S
-    ) -> None:
+    def __init__(self, command: Sequence[str], folder: str, session: str, unused_s: float = UNUSED_S) -> None:
         self._command = command
         self._greeting = {"folder": folder, "session": session}
         self._token = secrets.token_urlsafe(32)

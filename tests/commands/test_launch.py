@@ -84,7 +84,7 @@ def test_the_handshake_describes_the_loaded_daemon(tmp_path: Path) -> None:
 
 def test_a_daemon_is_loaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
-    lazy = LazyDaemon()
+    lazy = LazyDaemon(list)
     first = lazy.open({})
     assert lazy.open({"lifetime": "client"}) == first
     with pytest.raises(SidecarError, match="lifetime is 'client'"):
@@ -93,7 +93,7 @@ def test_a_daemon_is_loaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_a_daemon_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", "~nobody-has-this-name/state")
-    lazy = LazyDaemon()
+    lazy = LazyDaemon(list)
     with pytest.raises(SidecarError, match="cannot be loaded: RuntimeError") as raised:
         lazy.open({})
     assert raised.value.kind == "internal"
@@ -206,7 +206,7 @@ def test_a_part_that_cannot_be_loaded_is_named_with_the_next_step(
 def test_a_daemon_with_a_missing_part_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sidecar.boot", None)
     with pytest.raises(SidecarError, match=r"sidecar\.boot") as refused:
-        LazyDaemon().open({})
+        LazyDaemon(list).open({})
     assert "--force-reinstall" in str(refused.value.hint)
 
 

@@ -104,7 +104,7 @@ def test_calls_and_results_are_paired(
     builder = ImportBuilder()
     write(builder)
     items = [step.item for step in builder.steps() if isinstance(step, Added)]
-    assert [show(entry) for item in items for entry in entries_of(item)] == expected
+    assert [show(entry) for item in items for entry in entries_of(item, ())] == expected
     assert {reason: n for reason, n in builder.notes.items() if n} == notes
 
 

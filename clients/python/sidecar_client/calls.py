@@ -1,4 +1,4 @@
-"""The daemon's methods as typed Python methods, and the synchronisation of open buffers.
+"""The daemon's methods as typed Python methods.
 
 A method has the parameters and the result of its row in the protocol's method table. Sending is left to
 the class that inherits.
@@ -6,20 +6,15 @@ the class that inherits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from sidecar.protocol import messages as m
-from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import ContextUsage, Plan
 from sidecar.protocol.methods import METHODS
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-FileChange: TypeAlias = Literal["created", "changed", "deleted"]
-_CHANGE_NUMBERS: Final[dict[FileChange, int]] = {"created": 1, "changed": 2, "deleted": 3}
 
 
 class _Method(Generic[P, R]):
@@ -141,85 +136,3 @@ class BlockingCalls(_Calls):
     def call(self, method: str, params: object, result: type[R]) -> R:
         """Send a request, wait for its result and return it; see :meth:`AsyncCalls.call`."""
         raise NotImplementedError
-
-
-def uri_of(file: str | Path) -> str:
-    """Return the URI of *file*: a Path is made absolute, a string is one already.
-
-    >>> uri_of("file:///project/a.py")
-    'file:///project/a.py'
-    """
-    return file if isinstance(file, str) else file.absolute().as_uri()
-
-
-class DocumentSync:
-    """The text synchronisation of LSP, with its versions: an open buffer counts before the disk."""
-
-    def __init__(self) -> None:
-        self._versions: dict[str, int] = {}
-
-    async def notify(self, method: str, params: Any) -> None:
-        """Send one notification."""
-        raise NotImplementedError
-
-    async def did_open(self, file: str | Path, text: str, language_id: str = "plaintext") -> None:
-        """Open a buffer.
-
-        Args:
-            file: its path or URI.
-            text: its content, unsaved or not.
-            language_id: the language, in the words of LSP.
-        """
-        uri = uri_of(file)
-        self._versions[uri] = 1
-        document = {"uri": uri, "languageId": language_id, "version": 1, "text": text}
-        await self.notify("textDocument/didOpen", {"textDocument": document})
-
-    async def did_change(self, file: str | Path, change: str | Sequence[Mapping[str, Any]]) -> None:
-        """Change a buffer: to the whole new text, or by LSP's ``contentChanges``."""
-        uri = uri_of(file)
-        version = self._versions[uri] = self._versions.get(uri, 0) + 1
-        changes = [{"text": change}] if isinstance(change, str) else list(change)
-        document = {"uri": uri, "version": version}
-        await self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
-
-    async def did_save(self, file: str | Path) -> None:
-        """Report that the buffer was saved."""
-        await self.notify("textDocument/didSave", {"textDocument": {"uri": uri_of(file)}})
-
-    async def did_close(self, file: str | Path) -> None:
-        """Close a buffer; from now on the disk counts."""
-        uri = uri_of(file)
-        self._versions.pop(uri, None)
-        await self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
-
-    async def report_editor(
-        self,
-        *,
-        active: m.EditorFile | Literal["none"] | None = None,
-        tabs: Sequence[m.EditorTab] | None = None,
-        diagnostics: Sequence[m.FileDiagnostics] | None = None,
-        replaces_diagnostics: bool = False,
-    ) -> None:
-        """Report the state of the editor. A member that is not given stays as it was reported before.
-
-        Args:
-            active: the file that the user looks at; "none" for no file.
-            tabs: all open files.
-            diagnostics: the problems of some files. From the first report on, even an empty one, the model
-                has a tool for them.
-            replaces_diagnostics: whether the files that *diagnostics* does not name have none.
-        """
-        report = m.EditorContextParams(
-            active=None if active == "none" else active,
-            tabs=None if tabs is None else tuple(tabs),
-            diagnostics=None if diagnostics is None else tuple(diagnostics),
-            replaces_diagnostics=replaces_diagnostics,
-        )
-        cleared = {"active": None} if active == "none" else {}
-        await self.notify("sidecar/editor/context", {**to_wire(report), **cleared})
-
-    async def did_change_watched_files(self, changes: Iterable[tuple[str | Path, FileChange]]) -> None:
-        """Report changes of files on disk."""
-        listed = [{"uri": uri_of(file), "type": _CHANGE_NUMBERS[change]} for file, change in changes]
-        await self.notify("workspace/didChangeWatchedFiles", {"changes": listed})

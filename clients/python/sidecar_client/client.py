@@ -9,15 +9,15 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Final, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
+from sidecar.protocol import messages as m
 from sidecar.protocol.codec import result_from_wire, to_wire
 from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.messages import QueryKind
-from sidecar_client.calls import AsyncCalls, DocumentSync
+from sidecar_client.calls import AsyncCalls
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswerError
 from sidecar_client.events import EventStream, LogReader, Notification
 from sidecar_client.inbox import (
@@ -44,6 +44,9 @@ _ENDS_SESSION: Final = frozenset({"sidecar/session/close", "sidecar/session/dele
 _HURRY_S: Final = 0.1
 """The grace period of a close that is cancelled itself."""
 
+FileChange: TypeAlias = Literal["created", "changed", "deleted"]
+_CHANGE_NUMBERS: Final[dict[FileChange, int]] = {"created": 1, "changed": 2, "deleted": 3}
+
 R = TypeVar("R")
 _Open: TypeAlias = Callable[[RpcConnection], Awaitable[Link]]
 
@@ -68,7 +71,7 @@ class Setup(TypedDict, total=False):
     handlers: Mapping[str, RequestHandler]
 
 
-class SidecarClient(AsyncCalls, DocumentSync):
+class SidecarClient(AsyncCalls):
     """One client of one daemon; made by :meth:`spawn` or :meth:`connect`, used in ``async with``.
 
     Attributes:
@@ -78,7 +81,6 @@ class SidecarClient(AsyncCalls, DocumentSync):
     server: Mapping[str, Any]
 
     def __init__(self, open_link: _Open, root: Path | None, setup: Setup) -> None:
-        super().__init__()
         handlers = {"sidecar/permission/request": answer_permissions(setup.get("permission", reject))}
         if "elicit" in setup:
             handlers["sidecar/elicit"] = answer_forms(setup["elicit"])
@@ -88,6 +90,7 @@ class SidecarClient(AsyncCalls, DocumentSync):
         self._root = root
         self._setup = setup
         self.server = {}
+        self._versions: dict[str, int] = {}
 
     @classmethod
     def spawn(
@@ -194,6 +197,68 @@ class SidecarClient(AsyncCalls, DocumentSync):
         except InvalidInput as error:
             raise UnexpectedAnswerError(f"the answer to {method} has an unexpected shape: {error}") from error
 
+    async def did_open(self, file: str | Path, text: str, language_id: str = "plaintext") -> None:
+        """Open a buffer.
+
+        Args:
+            file: its path or URI.
+            text: its content, unsaved or not.
+            language_id: the language, in the words of LSP.
+        """
+        uri = uri_of(file)
+        self._versions[uri] = 1
+        document = {"uri": uri, "languageId": language_id, "version": 1, "text": text}
+        await self.notify("textDocument/didOpen", {"textDocument": document})
+
+    async def did_change(self, file: str | Path, change: str | Sequence[Mapping[str, Any]]) -> None:
+        """Change a buffer: to the whole new text, or by LSP's ``contentChanges``."""
+        uri = uri_of(file)
+        version = self._versions[uri] = self._versions.get(uri, 0) + 1
+        changes = [{"text": change}] if isinstance(change, str) else list(change)
+        document = {"uri": uri, "version": version}
+        await self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    async def did_save(self, file: str | Path) -> None:
+        """Report that the buffer was saved."""
+        await self.notify("textDocument/didSave", {"textDocument": {"uri": uri_of(file)}})
+
+    async def did_close(self, file: str | Path) -> None:
+        """Close a buffer; from now on the disk counts."""
+        uri = uri_of(file)
+        self._versions.pop(uri, None)
+        await self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+    async def report_editor(
+        self,
+        *,
+        active: m.EditorFile | Literal["none"] | None = None,
+        tabs: Sequence[m.EditorTab] | None = None,
+        diagnostics: Sequence[m.FileDiagnostics] | None = None,
+        replaces_diagnostics: bool = False,
+    ) -> None:
+        """Report the state of the editor. A member that is not given stays as it was reported before.
+
+        Args:
+            active: the file that the user looks at; "none" for no file.
+            tabs: all open files.
+            diagnostics: the problems of some files. From the first report on, even an empty one, the model
+                has a tool for them.
+            replaces_diagnostics: whether the files that *diagnostics* does not name have none.
+        """
+        report = m.EditorContextParams(
+            active=None if active == "none" else active,
+            tabs=None if tabs is None else tuple(tabs),
+            diagnostics=None if diagnostics is None else tuple(diagnostics),
+            replaces_diagnostics=replaces_diagnostics,
+        )
+        cleared = {"active": None} if active == "none" else {}
+        await self.notify("sidecar/editor/context", {**to_wire(report), **cleared})
+
+    async def did_change_watched_files(self, changes: Iterable[tuple[str | Path, FileChange]]) -> None:
+        """Report changes of files on disk."""
+        listed = [{"uri": uri_of(file), "type": _CHANGE_NUMBERS[change]} for file, change in changes]
+        await self.notify("workspace/didChangeWatchedFiles", {"changes": listed})
+
     async def start_session(
         self,
         cwd: str | Path = ".",
@@ -277,6 +342,15 @@ class SidecarClient(AsyncCalls, DocumentSync):
         return server
 
 
+def uri_of(file: str | Path) -> str:
+    """Return the URI of *file*: a Path is made absolute, a string is one already.
+
+    >>> uri_of("file:///project/a.py")
+    'file:///project/a.py'
+    """
+    return file if isinstance(file, str) else file.absolute().as_uri()
+
+
 def _capabilities(setup: Setup) -> dict[str, Any]:
     """Return the client capabilities. Without a handler for edits, the daemon writes files itself."""
     ours: dict[str, Any] = {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}}
@@ -285,7 +359,7 @@ def _capabilities(setup: Setup) -> dict[str, Any]:
     if "sidecar/edit/apply" in setup.get("handlers", {}):
         ours["edits"] = {}
     if "sidecar/editor/query" in setup.get("handlers", {}):
-        ours["editor"] = {"query": list(get_args(QueryKind))}
+        ours["editor"] = {"query": list(get_args(m.QueryKind))}
     return {
         "window": {"workDoneProgress": True},
         "general": {"positionEncodings": ["utf-8", "utf-16"]},

@@ -189,13 +189,14 @@ class EventStream(AsyncIterator[ClientEvent]):
             event = await anext(self._items)
             if event.seq > self._seq:
                 first, self._seq = self._seq + 1, event.seq
-                return replace(event, data={**event.data, "from": first}) if _is_unread(event) else event
-            if self._takes_past and (event.seq == 0 or _is_unread(event)):
+                return replace(event, data={**event.data, "from": first}) if is_unread(event) else event
+            if self._takes_past and (event.seq == 0 or is_unread(event)):
                 # A lost event that is not new to this reader belongs to the past, which has number 0.
-                return _gap(event.sid, 0, 0, UNREAD) if _is_unread(event) else event
+                return _gap(event.sid, 0, 0, UNREAD) if is_unread(event) else event
 
 
-def _is_unread(event: ClientEvent) -> bool:
+def is_unread(event: ClientEvent) -> bool:
+    """Whether *event* is the notice that this client did not read some events in time."""
     return event.kind == GAP and event.data["reason"] == UNREAD
 
 

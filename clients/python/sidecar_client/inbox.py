@@ -116,14 +116,20 @@ class Inbox:
         return self._logs[sid]
 
 
+def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
+    """Return the answer of *kind*, such as ``allow_once``, to *request*."""
+    option = next((option.option_id for option in request.options if option.kind == kind), None)
+    return PermissionAnswer("selected", option) if option else PermissionAnswer("cancelled")
+
+
 def allow(request: PermissionRequest) -> PermissionAnswer:
     """Allow this once. As a handler it allows everything."""
-    return _choose(request, "allow_once")
+    return choose_option(request, "allow_once")
 
 
 def reject(request: PermissionRequest) -> PermissionAnswer:
     """Refuse this once. As a handler it refuses everything."""
-    return _choose(request, "reject_once")
+    return choose_option(request, "reject_once")
 
 
 def answer_permissions(handler: PermissionHandler) -> RequestHandler:
@@ -151,10 +157,3 @@ def _answerer(
             return to_wire(give_up(question))
 
     return answer
-
-
-def _choose(request: PermissionRequest, kind: str) -> PermissionAnswer:
-    for option in request.options:
-        if option.kind == kind:
-            return PermissionAnswer("selected", option.option_id)
-    return PermissionAnswer("cancelled")

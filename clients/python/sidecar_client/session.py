@@ -13,7 +13,7 @@ from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
 from sidecar.protocol.messages import Compaction, ContextFile, ContextUsage, CostBudget, Plan
 from sidecar_client.errors import EventsLost, SidecarClientError
-from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
+from sidecar_client.events import GAP, ClientEvent, EventStream, is_unread
 
 if TYPE_CHECKING:
     from sidecar_client.client import SidecarClient
@@ -168,5 +168,5 @@ def _early_end(sid: str, awaited: str) -> SidecarClientError:
 
 
 def _raise_if_unread(event: ClientEvent) -> None:
-    if event.kind == GAP and event.data["reason"] == UNREAD:
+    if is_unread(event):
         raise EventsLost(event.sid, event.data["from"], event.data["to"])

@@ -108,7 +108,7 @@ def _block_on(
 def _walk_on(
     method: Callable[Concatenate[W_co, P], AsyncIterator[R]],
 ) -> Callable[Concatenate[_Blocking[W_co], P], Iterator[R]]:
-    """Return *method* as a method whose iterator blocks."""
+    """Return *method* as a method with an iterator that blocks."""
 
     @wraps(method)
     def walk(wrapper: _Blocking[W_co], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
@@ -142,7 +142,7 @@ class Session(_Blocking[aio_session.Session]):
 def _open_with(
     method: Callable[Concatenate[aio.SidecarClient, P], Coroutine[Any, Any, aio_session.Session]],
 ) -> Callable[Concatenate[_Blocking[aio.SidecarClient], P], Session]:
-    """Return *method* as a method that blocks, and whose session does so too."""
+    """Return *method* as a method that blocks, and returns a session that blocks, too."""
 
     @wraps(method)
     def open_session(wrapper: _Blocking[aio.SidecarClient], /, *args: P.args, **kwargs: P.kwargs) -> Session:

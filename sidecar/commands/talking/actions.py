@@ -27,6 +27,7 @@ from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import TreeNode
 from sidecar.text.clip import clip, compact_json
 from sidecar_client import Session, SidecarClient, SidecarRequestError
+from sidecar_client.inbox import choose_option
 
 _RESOLUTIONS: Final = {"gone": "let go", "line": "one line", "shortened": "thinned", "kept": "whole"}
 _BROUGHT_BACK: Final = (
@@ -316,12 +317,6 @@ ACTIONS: Final[dict[str, Action]] = {
     "rewind": Actions.rewind,
 }
 """By the name of the command."""
-
-
-def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
-    """Return the answer of *kind*, such as ``allow_once``, to *request*."""
-    option = next((option.option_id for option in request.options if option.kind == kind), None)
-    return PermissionAnswer("selected", option) if option else PermissionAnswer("cancelled")
 
 
 def count_hunks(request: PermissionRequest) -> int:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from sidecar._internal.env import expand_home, indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
-from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
+from sidecar.commands.talking.actions import Actions, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, read_stdin
@@ -23,6 +23,7 @@ from sidecar.conductor.contract import (
     PermissionRequest,
 )
 from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
+from sidecar_client.inbox import choose_option
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
@@ -130,7 +131,7 @@ class _Chat:
         self.actions.screen.note(f"· the prompt was: {text}")
 
     def begin_question(self, title: str) -> None:
-        """Call the user of a terminal to a question; what was typed before it does not answer it."""
+        """Call the user of a terminal to a question; lines that were typed before do not answer it."""
         self.lines.drop_typed_ahead()
         if sys.stdout.isatty():
             sys.stdout.write(notice_for(f"waiting for you: {title}", indusagi_home()))

@@ -17,7 +17,7 @@ from sidecar._internal.async_cancel import keep_until_done
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import Actions, choose_option, choose_parts, count_hunks, show_question
+from sidecar.commands.talking.actions import Actions, choose_parts, count_hunks, show_question
 from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.forms import answer_form
@@ -41,6 +41,7 @@ from sidecar_client import (
     SidecarClientError,
     SidecarRequestError,
 )
+from sidecar_client.inbox import choose_option
 from sidecar_client.session import Prompt
 
 _MOST_DAEMONS: Final = 3
