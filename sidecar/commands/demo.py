@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from sidecar._internal.env import expand_home
 from sidecar._internal.values import Value
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import FaultedTurnError, plan_lines, show_outcome, show_sizes
+from sidecar.commands.views import plan_lines, show_outcome, show_sizes
 from sidecar.commands.with_daemon import run_to_end
 from sidecar.conductor.contract import Compaction
 from sidecar.protocol.codec import to_wire
@@ -50,6 +50,10 @@ _WORDS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,}")
 _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 _CITED: Final = re.compile(r"`(?P<path>[^`\n]+):(?P<line>\d+)` (?P<text>[^\n]*)")
 _CODE: Final = re.compile(r"(`+) ?(.*?) ?\1")
+
+
+class FaultedTurnError(Exception):
+    """A turn ended with a fault; the message is for the user."""
 
 
 def run(options: argparse.Namespace) -> int:

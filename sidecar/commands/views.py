@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,10 +29,6 @@ PLAN_MARKS: Final = {"completed": "✓", "in_progress": "»"}
 """The marks of the steps of a todo list; an open one has a dot."""
 
 
-class FaultedTurnError(Exception):
-    """The turn ended with a fault; the message is for the user."""
-
-
 class StopTurn:
     """Stops the running turn of *session* when it is called."""
 
@@ -52,20 +48,6 @@ class StopTurn:
                 self._screen.problem(str(error))
 
         self._request = asyncio.ensure_future(interrupt())
-
-
-async def show_turn(events: AsyncIterator[ClientEvent], screen: Screen) -> ClientEvent:
-    """Show *events* until the last one of the turn, and return it. Raises FaultedTurnError for a fault."""
-    streamed: set[str] = set()
-    screen.wait("thinking, Ctrl-C stops it")
-    async for event in events:
-        show_event(event, screen, streamed)
-        if event.kind == "settled":
-            screen.end_line()
-            return event
-        if event.kind == "faulted":
-            raise FaultedTurnError(f"{event.data['message']} ({event.data['kind']})")
-    raise FaultedTurnError("the daemon closed the session in the middle of the turn")
 
 
 def text_of(content: Sequence[Mapping[str, Any]]) -> str:

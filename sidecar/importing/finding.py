@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.importing.content import as_list, as_mapping, as_text, parse_json_text
+from sidecar.importing.content import Json, as_list, as_mapping, as_text, parse_json_text
 from sidecar.importing.contract import FoundSession
 from sidecar.importing.opencode import list_database
 from sidecar.importing.reading import peek
@@ -127,7 +127,7 @@ def find_files(place: Place) -> Iterator[Path]:
 def describe_file(path: Path, place: Place, mtime: float, size: int) -> FoundSession:
     cwd, title = "", ""
     if place.pattern == "*/ses_*.json":
-        info = _load(path)
+        info = as_mapping(_load(path))
         cwd, title = as_text(info.get("directory")), as_text(info.get("title"))
     elif path.suffix != ".json" or size <= _MAX_PEEKED_BYTES:
         builder = peek(path, place.format)
@@ -174,7 +174,7 @@ def find_gemini_folder(path: Path) -> str:
         return (project / ".project_root").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         pass
-    known = as_mapping(_load(project.parent.parent / "projects.json").get("projects"))
+    known = as_mapping(as_mapping(_load(project.parent.parent / "projects.json")).get("projects"))
     for folder, name in known.items():
         if name == project.name or sha256(folder.encode()).hexdigest() == project.name:
             return folder
@@ -183,16 +183,12 @@ def find_gemini_folder(path: Path) -> str:
 
 def find_cline_task(path: Path) -> Mapping[str, object]:
     """Return the entry of a task in the history of Cline."""
-    history = path.parent.parent.parent / "state" / "taskHistory.json"
-    try:
-        tasks = as_list(parse_json_text(history.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
-    return next((as_mapping(task) for task in tasks if as_mapping(task).get("id") == path.parent.name), {})
+    tasks = map(as_mapping, as_list(_load(path.parent.parent.parent / "state" / "taskHistory.json")))
+    return next((task for task in tasks if task.get("id") == path.parent.name), {})
 
 
-def _load(path: Path) -> Mapping[str, object]:
+def _load(path: Path) -> Json:
     try:
-        return as_mapping(parse_json_text(path.read_text(encoding="utf-8")))
+        return parse_json_text(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
+        return None

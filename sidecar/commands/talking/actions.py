@@ -26,7 +26,7 @@ from sidecar.conductor.workbench.kept_changes import TAKEN_BACK
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import TreeNode
 from sidecar.text.clip import clip, compact_json
-from sidecar_client import Session, SidecarClient, SidecarRequestError
+from sidecar_client import Session, SidecarClient, SidecarClientError, SidecarRequestError
 from sidecar_client.inbox import choose_option
 
 _RESOLUTIONS: Final = {"gone": "let go", "line": "one line", "shortened": "thinned", "kept": "whole"}
@@ -197,6 +197,15 @@ class Actions:
             with contextlib.suppress(SidecarRequestError):  # others have it open
                 await self.client.session_delete(sid)
         return is_empty
+
+    async def keep_or_delete(self, screen: Screen) -> None:
+        """Tell at the end how to go on with the session; one without a prompt is deleted."""
+        sid = self.session.sid
+        if sid and self.is_used:
+            screen.note(f'stored; "sidecar chat --resume {sid[:8]}" continues it')
+        elif sid:
+            with contextlib.suppress(SidecarClientError):  # the daemon is gone, so the session stays
+                await self.client.session_delete(sid)
 
     async def resume(self, _rest: str) -> None:
         """Go on with another session of this folder."""

@@ -248,7 +248,7 @@ class Display:
         return [self._dim(line) for line in lines]
 
     def _dim(self, line: str) -> str:
-        text = Text(self._clean(line).replace("\n", " "), "dim")
+        text = Text(self._screen.printable(line).replace("\n", " "), "dim")
         text.truncate(self._screen.console.width - 1, overflow="ellipsis")
         with self._screen.console.capture() as captured:
             self._screen.console.print(text, end="")
@@ -269,7 +269,7 @@ class Display:
                 self._answer_id = data["messageId"]
             self._fold_thought()
             self.begin("answering")
-            self._print_blocks(self._answer.feed(self._clean(data["delta"])))
+            self._print_blocks(self._answer.feed(self._screen.printable(data["delta"])))
 
     def show_message(self, data: Mapping[str, Any]) -> None:
         """Finish an answer; one that did not stream is shown whole."""
@@ -278,7 +278,7 @@ class Display:
             return
         self._thought = self._thought or _text_of(data["content"], "thinking")
         self._finish_answer()
-        text = self._clean(_text_of(data["content"]))
+        text = self._screen.printable(_text_of(data["content"]))
         self._print_blocks([*self._answer.feed(text + "\n"), *self._answer.finish()])
 
     def show_child(self, data: Mapping[str, Any]) -> None:
@@ -346,9 +346,6 @@ class Display:
             self._folds.append((title, text[:_KEPT_CHARS]))
             self._n_unfolded = 0
             self._screen.note(f"  and {len(found) - lines:,} more lines; Ctrl-O shows them")
-
-    def _clean(self, text: str) -> str:
-        return self._screen.printable(text)
 
 
 def _text_of(content: Sequence[Mapping[str, Any]], kind: str = "text") -> str:

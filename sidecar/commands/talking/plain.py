@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from sidecar._internal.env import expand_home, indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
@@ -13,7 +12,7 @@ from sidecar.commands.talking.actions import Actions, choose_parts, count_hunks,
 from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, read_stdin
-from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
+from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import format_error, on_first_interrupt, run_with_daemon
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import (
@@ -22,7 +21,7 @@ from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionRequest,
 )
-from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
+from sidecar_client import SidecarClient, SidecarRequestError
 from sidecar_client.inbox import choose_option
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
@@ -78,11 +77,7 @@ class _Chat:
                         await self._answer(line)
         finally:
             screen.end_line()
-            if actions.is_used:
-                screen.note(f'stored; "sidecar chat --resume {actions.session.sid[:8]}" continues it')
-            else:
-                with contextlib.suppress(SidecarClientError):  # the daemon is gone, so the session stays
-                    await actions.client.session_delete(actions.session.sid)
+            await actions.keep_or_delete(screen)
 
     async def _answer(self, line: str) -> None:
         screen = self.actions.screen
@@ -95,26 +90,25 @@ class _Chat:
                 await self.submit(line)
             if self.actions.session is not before:
                 screen.note(f"· session {self.actions.session.sid[:8]}")
-        except FaultedTurnError as error:
-            screen.problem(str(error))
         except SidecarRequestError as error:
             screen.problem(format_error(error))
 
     async def submit(self, prompt: str) -> None:
-        """Send *prompt* and show its turn. Raises FaultedTurnError."""
-        screen, session, chosen = self.actions.screen, self.actions.session, ""
-
-        async def events() -> AsyncIterator[ClientEvent]:
-            nonlocal chosen
-            async for event in session.stream(prompt):
-                if event.kind == "sessionChosen":
-                    chosen = event.data["sid"]
-                elif event.kind == "userMessage" and event.data.get("nodeId") is not None:
+        """Send *prompt* and show its turn; go on with the session to which it leads, if it leads to one."""
+        screen, streamed, chosen = self.actions.screen, set[str](), ""
+        screen.wait("thinking, Ctrl-C stops it")
+        async for event in self.actions.session.stream(prompt):
+            show_event(event, screen, streamed)
+            match event.kind:
+                case "userMessage" if event.data.get("nodeId") is not None:
                     self.actions.is_used = True
-                yield event
-
-        settled = await show_turn(events(), screen)
-        screen.gauge(settled.data["usage"])
+                case "sessionChosen":
+                    chosen = event.data["sid"]
+                case "settled":
+                    screen.gauge(event.data["usage"])
+                case "faulted":
+                    screen.problem(f"{event.data['message']} ({event.data['kind']})")
+                    return
         if chosen:
             await self.actions.go_to(chosen)
 

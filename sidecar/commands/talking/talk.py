@@ -112,7 +112,7 @@ class Talk:
         finally:
             for task in (*self._running, *self._following):
                 task.cancel()
-            await self.keep_or_delete()
+            await self.actions.keep_or_delete(Screen())
             await self.client.close()
 
     async def _open(self) -> None:
@@ -364,19 +364,6 @@ class Talk:
         chosen = await self.app.choose(f"{found['name']}, now {now}", rows, at)
         if chosen is not None:
             await self.actions.client.session_set_config_option(self.actions.session.sid, option, chosen)
-
-    async def keep_or_delete(self) -> None:
-        """Tell how to go on with the session; one without a prompt is deleted."""
-        sid = self.actions.session.sid
-        if not sid:
-            return
-        if self.actions.is_used:
-            Screen().note(f'stored; "sidecar chat --resume {sid[:8]}" continues it')
-            return
-        try:
-            await self.actions.client.session_delete(sid)
-        except SidecarClientError:  # the daemon is gone, so the session stays
-            return
 
 
 class _LiveScreen(Screen):
