@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sidecar._internal.env import expand_home
 from sidecar.commands.terminal import Screen, day_and_time, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.protocol.codec import to_wire
@@ -30,10 +31,10 @@ def run(options: argparse.Namespace) -> int:
         "title": options.title,
         "model": options.model,
         "engine": options.engine,
-        "cwd": None if options.cwd is None else str(Path(options.cwd).expanduser().resolve()),
+        "cwd": None if options.cwd is None else str(expand_home(options.cwd).resolve()),
         "work_done_token": _PROGRESS,
     }
-    path = Path(options.source).expanduser()
+    path = expand_home(options.source)
     if os.path.exists(path) or len(path.parts) > 1:
         wanted |= {"path": str(path.resolve()), "id": options.id}
     else:

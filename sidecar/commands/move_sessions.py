@@ -195,21 +195,20 @@ class Stream:
 def run(options: argparse.Namespace) -> int:
     """Give or take one session and return 0 when both sides have it."""
     screen, home, gives = Screen(sys.stderr), indusagi_home(), options.query == "push"
+
+    def move(stream: Stream) -> tuple[str, str, Verdict]:
+        return give(home, options.session, stream) if gives else take(home, stream)
+
     if options.host == "-":
-        stream = Stream(sys.stdin.buffer, sys.stdout.buffer, "the other side")
         with suppress(SidecarError):  # the other side has it
-            give(home, options.session, stream) if gives else take(home, stream)
+            move(Stream(sys.stdin.buffer, sys.stdout.buffer, "the other side"))
             return 0
         return 1
     other = ["push", "-", *([options.session] if options.session else [])] if not gives else ["pull", "-"]
     there = f"{options.sidecar} sessions {shlex.join(other)}"
     try:
         with open_stream(options.host, there) as stream:
-            screen.note(
-                describe(*give(home, options.session, stream), options.host)
-                if gives
-                else describe(*take(home, stream), None)
-            )
+            screen.note(describe(*move(stream), options.host if gives else None))
         return 0
     except SidecarError as error:
         screen.problem(f"sidecar sessions {options.query}: {error.message}", error.hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import expand_home, indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.config import CONFIG_FILE, read_settings
 from sidecar.permissions.access import Access, CommandAccess, EditAccess
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.line:
         screen.problem("sidecar permissions test needs a command, as in: sidecar permissions test 'git push'")
         return 2
-    folder = real_path(Path(options.cwd).expanduser())
+    folder = real_path(expand_home(options.cwd))
     policy = Policy(SessionFolders((folder,), real_path(home)), settings.rules, options.mode)
     access = parse_access(options.line, folder)
     show_verdict(screen, options.line, policy.judge(access))
@@ -43,7 +43,7 @@ def parse_access(text: str, folder: Path) -> Access:
     """Return the action that *text* describes: a command, or ``edit: PATH``."""
     if not text.startswith("edit:"):
         return CommandAccess(text, folder)
-    path = real_path(folder / Path(text.removeprefix("edit:").strip()).expanduser())
+    path = real_path(folder / expand_home(text.removeprefix("edit:").strip()))
     return EditAccess(path, is_inside(path, (folder,)))
 
 

@@ -18,6 +18,7 @@ from sidecar.importing.content import (
     Json,
     as_list,
     as_mapping,
+    as_parts,
     as_text,
     flatten,
     image_block,
@@ -129,12 +130,11 @@ class _Reader:
 
     def read_message(self, item: Mapping[str, Json], at_ms: int | None) -> None:
         role, content = item.get("role"), item.get("content")
-        parts = [content] if isinstance(content, str) else as_list(content)
         if role == "assistant":
             self._answer(TextBlock(flatten(content)), at_ms)
         elif role == "user":
             blocks: list[Block] = []
-            for part in parts:
+            for part in as_parts(content):
                 image, text = image_block(part), flatten(part)
                 if image is not None:
                     blocks.append(image)

@@ -16,6 +16,7 @@ from sidecar.importing.content import (
     Json,
     as_list,
     as_mapping,
+    as_parts,
     as_text,
     flatten,
     image_block,
@@ -78,7 +79,7 @@ def read_message(builder: ImportBuilder, message: Mapping[str, Json], key: str) 
 def read_prompt(builder: ImportBuilder, content: Json, at_ms: int | None, key: str) -> None:
     blocks: list[Block] = []
     files: list[str] = []
-    for part in [content] if isinstance(content, str) else as_list(content):
+    for part in as_parts(content):
         image, text = image_block(part), flatten(part)
         if image is not None:
             blocks.append(image)
