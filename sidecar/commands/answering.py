@@ -45,7 +45,7 @@ INDUSAGI_MODEL; "sidecar doctor" says which are within reach"""
 
 
 class Answering:
-    """One run: its turn, and the questions of the daemon during it.
+    """One run: its turn, the questions of the daemon during it, and its output.
 
     Args:
         options: the command's.
@@ -61,18 +61,24 @@ class Answering:
         self._folder = expand_home(options.cwd).resolve()
         self._prompt = prompt
         self._limits = limits
-        self._output = _Output(as_result=options.json, as_events=options.stream_json, schema=schema)
+        self._schema = schema
+        self._is_live = sys.stdout.isatty() and not (options.json or options.stream_json or schema)
+        self._screen = Screen(sys.stdout, notes=sys.stderr) if self._is_live else Screen(sys.stderr)
         self._asker: LineAsker | None = None
+        self._answer = ""
+        """The newest answer of the model."""
+        self._is_refused = False
+        """Whether the daemon has taken the newest prompt neither to the model nor for a command."""
 
     def refuse(self, request: PermissionRequest) -> PermissionAnswer:
         """Refuse *request*, and show the options that allow such an action."""
         hint = "--allow RULE allows such an action, --yes every one"
-        self._output.screen.note(f"· not allowed: {request.title}; {hint}", "yellow")
+        self._screen.note(f"· not allowed: {request.title}; {hint}", "yellow")
         return reject(request)
 
     async def fill_in(self, form: Elicitation) -> ElicitationAnswer:
         """Ask the user the questions of *form* in the terminal; without a terminal it is declined."""
-        screen = self._output.screen
+        screen = self._screen
         if not (is_typed_in() and sys.stderr.isatty()):
             screen.note(f"· not answered: {form.message}; there is no terminal to ask in", "yellow")
             return ElicitationAnswer("decline")
@@ -85,7 +91,7 @@ class Answering:
 
     async def answer(self, client: SidecarClient) -> int:
         """Answer the prompt in a session, and return the exit code."""
-        options, screen = self._options, self._output.screen
+        options, screen = self._options, self._screen
         try:
             session = await open_session(client, options, self._folder, screen)
         except SessionLookupError as error:
@@ -97,7 +103,101 @@ class Answering:
                 await client.session_delete(session.sid)
             return WRONG_ARGUMENTS
         with on_first_interrupt(StopTurn(session, screen)):
-            return await answer_prompt(session, self._prompt, self._limits, self._output)
+            return await self.answer_in(session)
+
+    async def answer_in(self, session: Session) -> int:
+        """Answer the prompt, once more where the answer does not match the schema; return the exit code."""
+        schema, value = self._schema, None
+        problems: Sequence[str] = ()
+        asked: Sequence[Mapping[str, Any]] = [{"type": "text", "text": self._prompt}]
+        if schema is not None:
+            asked = [*asked, {"type": "text", "text": schema.request}]
+        ended = await self.follow(session, asked)
+        code = self.judge(ended)
+        if schema is not None and code == ANSWERED:
+            value, problems = schema.parse(self._answer)
+            if problems:
+                self._screen.note(
+                    f"· asked again, because the answer does not match the schema: {problems[0]}"
+                )
+                ended = await self.follow(session, schema.request_again(problems))
+                code = self.judge(ended)
+                value, problems = schema.parse(self._answer) if code == ANSWERED else (None, ())
+        if problems:
+            code = NOT_MATCHING
+        self.print_result(session.sid, ended, code, value, problems)
+        return code
+
+    async def follow(self, session: Session, prompt: Sequence[Mapping[str, Any]]) -> ClientEvent:
+        """Send *prompt*, show its turn, and return the last event of it."""
+        screen, streamed, event, is_stored = self._screen, set[str](), None, True
+        screen.wait("thinking, Ctrl-C stops it")
+        self._answer = ""
+        async for event in session.stream(prompt, **self._limits):
+            if self._options.stream_json:
+                print_json(as_wire(event))
+            if event.kind == "userMessage":
+                is_stored = event.data.get("nodeId") is not None
+            if event.kind == "message":
+                self.narrate()
+                self._answer = text_of(event.data["content"])
+            if self._is_live or event.kind not in ("message", "textDelta"):
+                if event.kind == "toolStarted":
+                    self.narrate()
+                show_event(event, screen, streamed)
+        assert event is not None, "a turn has a last event"
+        screen.end_line()
+        self._is_refused = not is_stored and await is_refused(session, prompt)
+        return event
+
+    def narrate(self) -> None:
+        """Show the newest answer as a note, now that more follows it."""
+        if self._answer and not self._is_live:
+            self._screen.note(self._answer)
+        self._answer = ""
+
+    def judge(self, ended: ClientEvent) -> int:
+        """Return the exit code of a turn by its last event, without a look at the answer."""
+        if ended.kind == "faulted":
+            return OUT_OF_BOUNDS if ended.data["kind"] == "turnBudget" else FAILED
+        if ended.data["stopReason"] == "budget":
+            return OUT_OF_BOUNDS
+        if ended.data["stopReason"] == "cancelled":
+            return INTERRUPTED
+        return WRONG_ARGUMENTS if self._is_refused else ANSWERED
+
+    def print_result(
+        self, sid: str, ended: ClientEvent, code: int, value: Any, problems: Sequence[str]
+    ) -> None:
+        """Print the result, and its problems on standard error."""
+        data, is_fault, screen = ended.data, ended.kind == "faulted", self._screen
+        if self._options.json or self._options.stream_json:
+            print_json(
+                {
+                    "kind": "result",
+                    "sid": sid,
+                    "turnId": ended.turn_id,
+                    "exitCode": code,
+                    "stopReason": None if is_fault else data["stopReason"],
+                    "text": self._answer,
+                    **({"output": value} if self._schema is not None and code == ANSWERED else {}),
+                    **({"problems": [*problems]} if problems else {}),
+                    **({"error": {"kind": data["kind"], "message": data["message"]}} if is_fault else {}),
+                    "usage": data["usage"],
+                    "durationMs": data["durationMs"],
+                }
+            )
+        elif self._schema is not None:
+            if code == ANSWERED:
+                print_text(json.dumps(value, ensure_ascii=False) + "\n")
+        elif not self._is_live and self._answer:
+            print_text(self._answer if self._answer.endswith("\n") else self._answer + "\n")
+        if is_fault:
+            screen.problem(f"sidecar: {data['message']} ({data['kind']})")
+        elif data["stopReason"] in ("cancelled", "budget"):
+            screen.note(f'stopped; "sidecar chat --resume {sid}" continues from here')
+        for problem in problems:
+            screen.problem(f"sidecar run: the answer does not match the schema: {problem}")
 
 
 async def is_offline(session: Session) -> bool:
@@ -107,139 +207,11 @@ async def is_offline(session: Session) -> bool:
     return model == OFFLINE_MODEL
 
 
-async def answer_prompt(session: Session, prompt: str, limits: TurnLimits, output: _Output) -> int:
-    """Answer *prompt*, once more where the answer does not match the schema; return the exit code."""
-    schema = output.schema
-    asked: Sequence[Mapping[str, Any]] = [{"type": "text", "text": prompt}]
-    if schema is not None:
-        asked = [*asked, {"type": "text", "text": schema.request}]
-    ended = await output.follow(session, asked, limits)
-    value, problems = schema.parse(output.answer) if schema is not None else (None, ())
-    if problems and _is_answered(ended):
-        output.screen.note(f"· asked again, because the answer does not match the schema: {problems[0]}")
-        assert schema is not None
-        ended = await output.follow(session, schema.request_again(problems), limits)
-        value, problems = schema.parse(output.answer)
-    if not _is_answered(ended):
-        problems = ()
-    output.finish(session.sid, ended, value, problems)
-    return output.exit_code(ended, problems)
-
-
 async def is_refused(session: Session, prompt: Sequence[Mapping[str, Any]]) -> bool:
     """Whether *prompt*, which the daemon has not stored, was none of its commands."""
     names = [SHELL, *(each["name"] for each in await read_commands(session))]
     command = parse_command(tuple(prompt), names)
     return command is None or command.name not in names
-
-
-def _is_answered(ended: ClientEvent) -> bool:
-    return ended.kind == "settled" and ended.data["stopReason"] not in ("cancelled", "budget")
-
-
-class _Output:
-    """The output of one run.
-
-    Where the answer goes to a terminal it is shown as it is written. Else standard output gets the last
-    answer alone; texts before a tool call are narration, and go to standard error.
-
-    Attributes:
-        as_result: print the result as one JSON object.
-        as_events: print each event as a line of JSON, and then the result.
-        schema: the schema of the answer, None for an answer in words.
-        answer: the newest answer of the model.
-        is_refused: whether the daemon has taken the newest prompt neither to the model nor for a command.
-        is_live: whether the answer is shown as it is written.
-        screen: where the turn is shown.
-    """
-
-    def __init__(self, *, as_result: bool, as_events: bool, schema: OutputSchema | None) -> None:
-        self.as_result = as_result
-        self.as_events = as_events
-        self.schema = schema
-        self.answer = ""
-        self.is_refused = False
-        self.is_live = sys.stdout.isatty() and not (as_result or as_events or schema)
-        self.screen = Screen(sys.stdout, notes=sys.stderr) if self.is_live else Screen(sys.stderr)
-
-    async def follow(
-        self, session: Session, prompt: Sequence[Mapping[str, Any]], limits: TurnLimits
-    ) -> ClientEvent:
-        """Send *prompt*, show its turn, and return the last event of it."""
-        screen, streamed, event, is_stored = self.screen, set[str](), None, True
-        screen.wait("thinking, Ctrl-C stops it")
-        self.answer = ""
-        async for event in session.stream(prompt, **limits):
-            if self.as_events:
-                print_json(as_wire(event))
-            if event.kind == "userMessage":
-                is_stored = event.data.get("nodeId") is not None
-            if event.kind == "message":
-                self._narrate()
-                self.answer = text_of(event.data["content"])
-            if self.is_live or event.kind not in ("message", "textDelta"):
-                if event.kind == "toolStarted":
-                    self._narrate()
-                show_event(event, screen, streamed)
-        assert event is not None, "a turn has a last event"
-        screen.end_line()
-        self.is_refused = not is_stored and await is_refused(session, prompt)
-        return event
-
-    def exit_code(self, ended: ClientEvent, problems: Sequence[str]) -> int:
-        """Return the exit code for the last event of a turn."""
-        if ended.kind == "faulted":
-            return OUT_OF_BOUNDS if ended.data["kind"] == "turnBudget" else FAILED
-        if ended.data["stopReason"] == "budget":
-            return OUT_OF_BOUNDS
-        if ended.data["stopReason"] == "cancelled":
-            return INTERRUPTED
-        if self.is_refused:
-            return WRONG_ARGUMENTS
-        return NOT_MATCHING if problems else ANSWERED
-
-    def _narrate(self) -> None:
-        """Show the newest answer as a note, now that more follows it."""
-        if self.answer and not self.is_live:
-            self.screen.note(self.answer)
-        self.answer = ""
-
-    def finish(self, sid: str, ended: ClientEvent, value: Any, problems: Sequence[str]) -> None:
-        """Print the result, and its problems on standard error."""
-        data, screen = ended.data, self.screen
-        if self.as_result or self.as_events:
-            print_json(self.result_of(sid, ended, value, problems))
-        elif self.schema is not None:
-            if self.exit_code(ended, problems) == ANSWERED:
-                print_text(json.dumps(value, ensure_ascii=False) + "\n")
-        elif not self.is_live and self.answer:
-            print_text(self.answer if self.answer.endswith("\n") else self.answer + "\n")
-        if ended.kind == "faulted":
-            screen.problem(f"sidecar: {data['message']} ({data['kind']})")
-        elif data["stopReason"] in ("cancelled", "budget"):
-            screen.note(f'stopped; "sidecar chat --resume {sid}" continues from here')
-        for problem in problems:
-            screen.problem(f"sidecar run: the answer does not match the schema: {problem}")
-
-    def result_of(
-        self, sid: str, ended: ClientEvent, value: Any, problems: Sequence[str]
-    ) -> Mapping[str, Any]:
-        """Return the result as ``--json`` prints it."""
-        data, is_fault = ended.data, ended.kind == "faulted"
-        code = self.exit_code(ended, problems)
-        return {
-            "kind": "result",
-            "sid": sid,
-            "turnId": ended.turn_id,
-            "exitCode": code,
-            "stopReason": None if is_fault else data["stopReason"],
-            "text": self.answer,
-            **({"output": value} if self.schema is not None and code == ANSWERED else {}),
-            **({"problems": [*problems]} if problems else {}),
-            **({"error": {"kind": data["kind"], "message": data["message"]}} if is_fault else {}),
-            "usage": data["usage"],
-            "durationMs": data["durationMs"],
-        }
 
 
 def as_wire(event: ClientEvent) -> Mapping[str, Any]:
