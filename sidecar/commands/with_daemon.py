@@ -84,22 +84,14 @@ def check_folder(cwd: str | Path) -> bool:
 
 def make_client(folder: Path, setup: Setup) -> SidecarClient:
     """Return a client of the shared daemon when one is running, else of a daemon of its own in *folder*."""
-    shared = find_shared_daemon()
-    if shared is not None:
-        return SidecarClient.connect(shared, **setup)
-    return SidecarClient.spawn(cwd=folder, **setup)
-
-
-def find_shared_daemon() -> Path | None:
-    """Return the socket of the shared daemon, None when none is running or it has no unix socket."""
-    if sys.platform != "win32":
+    if sys.platform != "win32":  # there the shared daemon has no unix socket
         from sidecar.attach.connecting import is_answering
         from sidecar.attach.paths import DaemonPaths
 
         paths = DaemonPaths(indusagi_home())
         if is_answering(paths):
-            return paths.socket
-    return None
+            return SidecarClient.connect(paths.socket, **setup)
+    return SidecarClient.spawn(cwd=folder, **setup)
 
 
 def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -98,11 +98,6 @@ async def read_head(reader: asyncio.StreamReader) -> PageRequest:
     return PageRequest(words[0], words[1].partition("?")[0], headers)
 
 
-async def read_body(reader: asyncio.StreamReader, request: PageRequest) -> bytes:
-    """Return the body of *request*. Raises IncompleteReadError."""
-    return await reader.readexactly(int(request.headers.get("content-length", "0")))
-
-
 def response(status: HTTPStatus, headers: Mapping[str, str], body: bytes = b"") -> bytes:
     """Return a response, or with an empty *body* and no Content-Length in *headers* the head of a stream."""
     lines = [
@@ -264,7 +259,7 @@ class PanelServer:
                     writer.write(self.file(request.path))
                     await writer.drain()
                     return
-            body = await read_body(reader, request)
+            body = await reader.readexactly(int(request.headers.get("content-length", "0")))
             if request.path == "/events":
                 await self.stream(reader, writer, body)
             else:
