@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
@@ -98,7 +99,7 @@ def begin_of_prompt(history: Sequence[Entry], index: int) -> int:
 
 def without_notes(history: History) -> History:
     """Return *history* without notes of the host. The notes of its newest prompt stay."""
-    if all(entry.kind != "note" for entry in history):
+    if "note" not in map(attrgetter("kind"), history):
         return history
     prompt = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), len(history))
     newest = begin_of_prompt(history, prompt)

@@ -113,8 +113,7 @@ def figures_of(before: int, after: int, given: EngineInput, result: CompactionRe
     *before* and *after* are the sizes of the next request, of which only the turns count here.
     """
     cut, n_entries = result.cut, len(given.history)
-    folded = given.history[:cut]
-    kept_first = given.history[cut].kind if cut < n_entries else None
+    first, kept_first = (given.history[at].kind if at < n_entries else None for at in (0, cut))
     return {
         "tokensBefore": before - given.overhead_tokens,
         "tokensAfter": after - given.overhead_tokens,
@@ -122,8 +121,8 @@ def figures_of(before: int, after: int, given: EngineInput, result: CompactionRe
         "messagesAfter": len(result.entries),
         "compactedCount": result.dropped_count,
         "keptCount": n_entries - result.dropped_count,
-        "isSplitTurn": bool(folded) and kept_first not in ("user", "summary"),
-        "isIncremental": any(entry.kind == "summary" for entry in folded),
+        "isSplitTurn": cut > 0 and kept_first not in ("user", "summary"),
+        "isIncremental": cut > 0 and first == "summary",
         "summaryLen": len(result.summary),
     }
 

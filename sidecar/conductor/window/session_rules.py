@@ -19,7 +19,7 @@ Cost: a prompt is noted when it is recorded, and a move of the head is prepared 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, Literal, TypeVar
 
@@ -184,8 +184,10 @@ class SessionRules:
             node_id=rule.node_id,
         )
 
-    def propose(self, statements: Iterable[RuleStatement], history: History) -> None:
+    def propose(self, statements: Sequence[RuleStatement], history: History) -> None:
         """Take over the statements of a model about the rules in *history* that quote the user rightly."""
+        if not statements:
+            return
         entries = self._history.graph.entries
         prompts: dict[str, str] = {}
         for entry in history.originals():
