@@ -45,7 +45,6 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "It returns strictly fewer tokens or changes nothing, never separates a tool result from its call, and "
     "never drops the newest prompt.": (
-        "conductor/test_engines_properties.py::test_a_compaction_by_hand_keeps_the_promises_too",
         "conductor/test_engines_properties.py::test_what_is_sent_is_whole_and_holds_the_newest_prompt",
         "conductor/test_engines.py::test_the_newest_prompt_and_whole_pairs_stay",
     ),

@@ -83,13 +83,6 @@ async def follow(engine: SessionEngine, talk: Talk, fresh: FreshFiles = no_files
     return follower
 
 
-@pytest.mark.parametrize("name", ENGINES)
-@cases(25)
-@given(talk=TALKS)
-def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk) -> None:
-    asyncio.run(follow(ENGINES[name](), talk))
-
-
 @pytest.mark.parametrize("name", ["windowBudget", "agentcore", "runtime"])
 @cases(25)
 @given(talk=TALKS)
@@ -111,7 +104,9 @@ def test_files_come_back_as_planned_and_no_summary_is_made_of_them(name: str, ta
 @cases(25)
 @given(talk=TALKS)
 @example(talk=CARRIED_OVER)
-def test_a_compaction_by_hand_keeps_the_promises_too(name: str, talk: Talk) -> None:
+def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk) -> None:
+    """Before and after each compaction at the limit, and after two that are asked for."""
+
     async def run() -> None:
         follower = await follow(ENGINES[name](), talk)
         for _ in range(2):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from model_cards import card
 from properties import cases
+from sidecar import boot
 from sidecar.agentcore import compaction
-from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engine import CompactionRequest, FreshFile
@@ -36,7 +36,7 @@ SCRIPTS: dict[str, Script] = {
     "failing half way": [[TERSE], [FAILING]],
     "usual": [[Say("The parser keeps a stack of open brackets. " * 8)]],
 }
-RECALL_TOKENS = 129
+ENGINES = {name: make for name, make in boot.ENGINES.items() if make().compacts}
 
 
 class Disk:
