@@ -1,7 +1,7 @@
 """How long the built-in model takes to answer the five questions of a newcomer, about this project.
 
 Each is a whole turn of a real daemon, and is compared with a plain loop that reads all files of the project
-once.
+once. It reads this whole project; the answers to such questions are tested in a small one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from repository import ROOT
 from sidecar.capabilities.listing import TreeWalk
 from sidecar_client import SidecarClient, allow
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 QUESTIONS = (
     "What is this project?",

@@ -1,7 +1,8 @@
 """How long a user waits for a daemon's first session and for the first answer of ``sidecar run``.
 
 Each is compared with the start of a bare interpreter in the same run, by the wall clock and by the processor
-time of the process and its children. The model answers at once, on this machine.
+time of the process and its children. The model answers at once, on this machine. The figures are for
+a reader; faults are found by the tests of the commands.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from sidecar.protocol.framing import frame_with_header
 if TYPE_CHECKING:
     from tests.benchmarks.conftest import Starts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.skipif(sys.platform == "win32", reason="it has no wait4")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="it has no wait4"),
+]
 
 ROUNDS = 3
 BARE = ["-c", "print('ready')"]
