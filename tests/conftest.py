@@ -91,18 +91,24 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
 
 
 _BEFORE_FAILURE: Final = pytest.StashKey[frozenset[int]]()
-"""The numbers of all processes that were there before the call of a test that failed."""
+"""The numbers of all processes that were there before the call of a failed test that may start some."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Keep what a failing test must leave alone."""
-    before = frozenset(psutil.pids())
+    before = frozenset(psutil.pids()) if may_start(item) else None
     try:
         return (yield)
     except BaseException:
-        item.stash[_BEFORE_FAILURE] = before
+        if before is not None:
+            item.stash[_BEFORE_FAILURE] = before
         raise
+
+
+def may_start(item: pytest.Item) -> bool:
+    """Return whether a test may start processes and servers."""
+    return any(item.get_closest_marker(mark) for mark in ("e2e", "processes"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -175,8 +181,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     finally:
         if (before := item.stash.get(_BEFORE_FAILURE, None)) is not None:
             _kill(_started_by_this_run(before))
-    is_marked = item.get_closest_marker("e2e") or item.get_closest_marker("processes")
-    if _started and not is_marked:
+    if _started and not may_start(item):
         pytest.fail(
             f"starts {_started[0]}; mark the test or its module with pytest.mark.processes", pytrace=False
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,12 @@ def test_the_table_is_needed_and_true(pattern: str, test: str) -> None:
     assert any(fnmatchcase(name, pattern) and not is_found(name) for name, _ in MODULES)
 
 
+def statements(module: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of *module*, and those of its classes."""
+    for node in module.body:
+        yield from (node, *(node.body if isinstance(node, ast.ClassDef) else ()))
+
+
 def test_no_test_is_a_copy_of_its_neighbour() -> None:
     """Of two tests in one file that do the same, one does not test the behaviour that its name says."""
     copies = []
@@ -92,7 +99,7 @@ def test_no_test_is_a_copy_of_its_neighbour() -> None:
         seen: dict[str, str] = {}
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
-        for node in ast.walk(ast.parse(text)):
+        for node in statements(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 body = node.body[1:] if ast.get_docstring(node) is not None else node.body
                 marks = [ast.dump(each) for each in (node.args, *node.decorator_list)]

@@ -51,6 +51,8 @@ def record_of(name: str) -> Path:
 
 def differences(stored: Sequence[str], played: Sequence[str]) -> Iterator[str]:
     """Yield in words where *played* differs from *stored*."""
+    if stored == played:  # to search for what is alike takes a while
+        return
     matcher = difflib.SequenceMatcher(None, stored, played, autojunk=False)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":

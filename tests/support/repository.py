@@ -54,5 +54,7 @@ def _outside_type_checking(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             continue
+        if isinstance(child, ast.expr):  # holds no statement
+            continue
         yield child
         yield from _outside_type_checking(child)
