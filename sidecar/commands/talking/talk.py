@@ -54,6 +54,9 @@ _LONG_TURN_MS: Final = 20_000
 _RECENT: Final = 3
 """The newest conversations that the first screen offers."""
 
+_NOT_PAST: Final = ("settled", "faulted", "commandsChanged", "usage", "rulesChanged")
+"""The kinds of the events of a load that the screen has not from before: ends, and the introduction."""
+
 _KEYS: Final = "  / commands   @ files   ! shell   Ctrl-D leaves"
 
 _PICKED: Final = ("model", "engine", "permissions", "thinking")
@@ -228,7 +231,7 @@ class Talk:
             task.cancel()
         client = self.actions.client
         events, notifications = client.events(session.sid), client.notifications()
-        replay = {"lastTurns": _SHOWN_TURNS if shows_past else 0}
+        replay = {"lastTurns": _SHOWN_TURNS if shows_past else 1}
         loaded = await client.session_load(session.sid, replay=replay)
         self.actions.is_used = self.actions.is_used or bool(loaded.snapshot.messages)
         self.display.enter(to_wire(loaded))
@@ -237,7 +240,9 @@ class Talk:
         async def follow() -> None:
             try:
                 async for event in events:
-                    self.display.show(event)
+                    # Of the past that the screen has already, the end of a turn that broke off is new.
+                    if shows_past or event.seq or event.kind in _NOT_PAST:
+                        self.display.show(event)
                     self.actions.offered = self.display.known.commands
                     if event.kind == "userMessage" and event.data.get("nodeId") is not None:
                         self.actions.is_used = True
