@@ -40,9 +40,25 @@ def test_of_alternatives_the_problem_with_the_nearest_is_told() -> None:
     assert list(find_problems(schema, {"n": "x"})) == ["the answer.n: 'x' is not of type 'integer'"]
 
 
-def test_a_schema_that_only_leads_back_to_itself_is_an_error() -> None:
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"if": {"minLength": 3}, "then": {"$ref": "#"}},
+        {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}},
+    ],
+)
+def test_a_schema_that_leads_back_to_itself_for_one_value_is_refused(schema: Any) -> None:
     with pytest.raises(SchemaError, match="leads back to itself"):
-        list(find_problems({"$ref": "#"}, 1))
+        check_schema(schema)
+
+
+def test_an_answer_that_is_nested_too_deeply_has_a_problem() -> None:
+    nested: list[Any] = []
+    for _ in range(900):
+        nested = [nested]
+    (problem,) = find_problems({"items": {"$ref": "#"}}, nested)
+    assert "nested too deeply" in problem
 
 
 @pytest.mark.parametrize(
