@@ -173,15 +173,25 @@ def print_text(text: str) -> None:
 @contextlib.contextmanager
 def on_first_interrupt(stop: Callable[[], object]) -> Iterator[None]:
     """Call *stop* at the first Ctrl-C inside; the second one leaves, which cancels the task of the caller."""
-    loop, task, n_pressed = asyncio.get_running_loop(), asyncio.current_task(), itertools.count()
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    n_pressed, is_over = itertools.count(), False
     assert task is not None
+
+    def on_press() -> None:
+        if is_over:  # it came while the block was left, and is for the one that waits now
+            signal.raise_signal(signal.SIGINT)
+        elif next(n_pressed):
+            task.cancel()
+        else:
+            stop()
 
     def on_signal(_number: int, _frame: object) -> None:
         # Works on every system; loop.add_signal_handler does not.
-        loop.call_soon_threadsafe(task.cancel if next(n_pressed) else stop)
+        loop.call_soon_threadsafe(on_press)
 
     before = signal.signal(signal.SIGINT, on_signal)
     try:
         yield
     finally:
+        is_over = True
         signal.signal(signal.SIGINT, before)
