@@ -16,7 +16,7 @@ from sidecar.commands.run import WRONG_ARGUMENTS
 from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.terminal import Screen, is_typed_in, read_stdin
 from sidecar.commands.views import StopTurn, show_event, text_of
-from sidecar.commands.with_daemon import INTERRUPTED, on_first_interrupt, print_json, print_text
+from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text
 from sidecar.conductor.content import SHELL, parse_command
 from sidecar.conductor.contract import (
     Elicitation,
@@ -102,7 +102,7 @@ class Answering:
             if options.resume is None:
                 await client.session_delete(session.sid)
             return WRONG_ARGUMENTS
-        with on_first_interrupt(StopTurn(session, screen)):
+        with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
             return await self.answer_in(session)
 
     async def answer_in(self, session: Session) -> int:

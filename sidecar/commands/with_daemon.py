@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -16,7 +15,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from sidecar._internal.env import expand_home, indusagi_home
 from sidecar_client import (
@@ -170,28 +169,36 @@ def print_text(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-@contextlib.contextmanager
-def on_first_interrupt(stop: Callable[[], object]) -> Iterator[None]:
-    """Call *stop* at the first Ctrl-C inside; the second one leaves, which cancels the task of the caller."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    n_pressed, is_over = itertools.count(), False
-    assert task is not None
+class Interrupts:
+    """Ctrl-C while this context is active: it stops the current work, or else leaves.
 
-    def on_press() -> None:
-        if is_over:  # it came while the block was left, and is for the one that waits now
-            signal.raise_signal(signal.SIGINT)
-        elif next(n_pressed):
-            task.cancel()
-        else:
+    To leave is to cancel the task that has entered the context. The loop judges a press when it comes to it, so
+    that one right behind the end of a turn is for the prompt that follows.
+    """
+
+    def __init__(self) -> None:
+        self._stop: Callable[[], object] | None = None
+
+    def __enter__(self) -> Self:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop_or_leave() -> None:
+            stop, self._stop = self._stop or task.cancel, None
             stop()
 
-    def on_signal(_number: int, _frame: object) -> None:
         # Works on every system; loop.add_signal_handler does not.
-        loop.call_soon_threadsafe(on_press)
+        self._before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(stop_or_leave))
+        return self
 
-    before = signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield
-    finally:
-        is_over = True
-        signal.signal(signal.SIGINT, before)
+    def __exit__(self, *_exc: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    @contextlib.contextmanager
+    def on_first(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Call *stop* at the first Ctrl-C inside; the second one leaves."""
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None

@@ -13,7 +13,7 @@ from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, read_stdin
 from sidecar.commands.views import StopTurn, show_event
-from sidecar.commands.with_daemon import format_error, on_first_interrupt, run_with_daemon
+from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import (
     Elicitation,
@@ -66,15 +66,16 @@ class _Chat:
             f"session {actions.session.sid[:8]} in {actions.folder}; /help lists the commands, Ctrl-D leaves"
         )
         try:
-            while True:
-                with on_first_interrupt(lambda: screen.note(_ABOUT_LEAVING)):
-                    line = await self.lines.next("» ")
-                command = parse_command([{"type": "text", "text": line}]) if line is not None else None
-                if line is None or (command is not None and command.name == "quit"):
-                    return 0
-                if line := line.strip():
-                    with on_first_interrupt(StopTurn(actions.session, screen)):
-                        await self._answer(line)
+            with Interrupts() as interrupts:
+                while True:
+                    with interrupts.on_first(lambda: screen.note(_ABOUT_LEAVING)):
+                        line = await self.lines.next("» ")
+                    command = parse_command([{"type": "text", "text": line}]) if line is not None else None
+                    if line is None or (command is not None and command.name == "quit"):
+                        return 0
+                    if line := line.strip():
+                        with interrupts.on_first(StopTurn(actions.session, screen)):
+                            await self._answer(line)
         finally:
             screen.end_line()
             await actions.keep_or_delete(screen)
