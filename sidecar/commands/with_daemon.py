@@ -172,8 +172,8 @@ def print_text(text: str) -> None:
 class Interrupts:
     """Ctrl-C while this context is active: it stops the current work, or else leaves.
 
-    To leave is to cancel the task that has entered the context. The loop judges a press when it comes to it, so
-    that one right behind the end of a turn is for the prompt that follows.
+    To leave is to cancel the task that has entered the context. The loop judges a press when it comes to it,
+    so that one right behind the end of a turn is for the prompt that follows.
     """
 
     def __init__(self) -> None:
