@@ -22,7 +22,7 @@ test: $(READY)
 test-postgres: $(READY)
 	$(BIN)/python -m pytest -q -m postgres tests/runtime/store/postgres tests/e2e/test_kill.py tests/benchmarks/test_database.py
 
-# The rest of the suite: whole terminals and scripts, floods, faults, unasked files and recordings; two minutes.
+# The rest of the suite: whole terminals and scripts, floods, faults, unasked files, recordings; three minutes.
 slow: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
 

@@ -10,6 +10,7 @@ from tests.same.compare import NAMES, differences, play, record_of
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.slow,  # whole days of daemons; make same is the quick way to look
     pytest.mark.skipif(sys.platform != "linux", reason="the records have paths and commands of Linux"),
 ]
 
