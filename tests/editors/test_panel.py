@@ -35,8 +35,8 @@ pytestmark = [
 
 HERE = Path(__file__).parent
 SIDECAR = (sys.executable, "-P", "-m", "sidecar")
-FIRST_PAINT_MS = 1000
-FRAME_MS = 100
+MOST_LATE = 3
+"""The frames at the end of a long answer, in those at its beginning; 7 where each drew all of it."""
 
 
 def chromium() -> str:
@@ -125,8 +125,8 @@ async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_
             kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("panel", tmp_path)}
             found = drive("panel.mjs", url, str(project), str(pid), **kept)
     sys.stdout.write(f"{found}\n")
-    assert found["firstPaintMs"] < FIRST_PAINT_MS
-    assert found["frames"]["p95"] < FRAME_MS + found["frames"]["idle"]
+    frames = found["frames"]
+    assert frames["late"] <= MOST_LATE * max(frames["early"], frames["idle"])
 
 
 async def test_the_day_by_the_keyboard_in_a_narrow_browser(home: Path, project: Path, tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ from sidecar.llmgateway.providers.calling import CallCancelledError, CancelScope
 pytestmark = pytest.mark.processes
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
-AT_ONCE_S = 0.1
 
 
-async def cancelled_in(stage: Any, token: CancelToken, *, after: int) -> tuple[list[Any], float]:
-    """Cancel once *after* emissions, or the request, have come; return what was heard, how soon it ended."""
+async def hear_until_cancelled(stage: Any, token: CancelToken, *, after: int) -> list[Any]:
+    """Cancel once *after* emissions, or the request, have come; return what was heard."""
     heard: list[Any] = []
     arrived = asyncio.Event()
 
@@ -32,25 +31,23 @@ async def cancelled_in(stage: Any, token: CancelToken, *, after: int) -> tuple[l
 
     reading = asyncio.ensure_future(read())
     await (arrived.wait() if after else stage.fake.http.was_asked.wait())
-    began = asyncio.get_running_loop().time()
     token.cancel("the user pressed esc")
     await reading
-    return heard, asyncio.get_running_loop().time() - began
+    return heard
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     ("scene", "after"), [([Said(("a",)), Hang()], 1), ([Hang()], 0)], ids=["in the stream", "before it"]
 )
-async def test_a_silent_stream_ends_at_once_and_closes(
+async def test_a_stream_that_would_be_silent_for_ever_ends_and_closes(
     on_stage: Any, api: str, scene: Scene, after: int
 ) -> None:
     async with on_stage(api, scene) as stage:
-        heard, seconds = await cancelled_in(stage, CancelToken(), after=after)
+        heard = await hear_until_cancelled(stage, CancelToken(), after=after)
         await stage.fake.http.hung_up.wait()
     assert isinstance(heard[-1], ErrorEmission)
     assert (heard[-1].error.kind, len(heard)) == ("aborted", after + 1)
-    assert seconds < AT_ONCE_S
 
 
 async def test_cancelling_from_another_thread_works_too(on_stage: Any) -> None:
