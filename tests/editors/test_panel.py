@@ -36,7 +36,7 @@ pytestmark = [
 HERE = Path(__file__).parent
 SIDECAR = (sys.executable, "-P", "-m", "sidecar")
 MOST_LATE = 3
-"""The frames at the end of a long answer, in those at its beginning; 7 where each drew all of it."""
+"""The frames at the end of a long answer, in those at its beginning."""
 
 
 def chromium() -> str:
