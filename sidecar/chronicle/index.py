@@ -62,12 +62,12 @@ MAX_GIVEN_CHARS: Final = 20_000
 """A longer prompt gives no values: it is a text that was pasted."""
 
 _GIVEN: Final = re.compile(r"(?m)^[ \t]*([^\W\d_][\w .-]{1,40}?)[ \t]*(?:=|:|->|→)[ \t]+(\S.{0,80}?)[ \t]*$")
-_FILE_KINDS: Final = ("read", "modified")
 _DONE: Final = ("complete", "done", "cancel", "delete")
-
 
 Used: TypeAlias = Literal["read", "modified", "command"]
 """A file that was read, one that was modified, or a command."""
+
+_USED: Final[tuple[Used, ...]] = get_args(Used)
 
 
 class NamedFact(Value, kw_only=True):
@@ -102,7 +102,7 @@ class Facts:
         self.files: dict[str, NamedFact] = {}
         self.commands: dict[str, NamedFact] = {}
         self.names: dict[str, str] = {}
-        self.places: dict[Used, array[int]] = {kind: array("I") for kind in get_args(Used)}
+        self.places: dict[Used, array[int]] = {kind: array("I") for kind in _USED}
         self.tasks: tuple[str, ...] = ()
         self.tasks_place = 0
         self.values: dict[str, tuple[str, int, bool]] = {}
@@ -142,7 +142,7 @@ class Facts:
             kind: Used = "read" if touch.kind == "read" else "modified"
             for path in [touch.path] if kind == "read" else touch.changed_paths:
                 file = self.files.pop(path, NamedFact())
-                kinds = tuple(each for each in _FILE_KINDS if each == kind or each in file.kinds)
+                kinds = tuple(each for each in _USED if each == kind or each in file.kinds)
                 ranges = merge_ranges((*file.ranges, *touch.ranges)) if file.ranges else touch.ranges
                 shown = file_line(path, "modified" in kinds, ranges, called_at)
                 self.files[path] = NamedFact(kinds=kinds, place=called_at, line=shown, ranges=ranges)
