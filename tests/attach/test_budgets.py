@@ -8,9 +8,7 @@ import signal
 from contextlib import suppress
 from typing import Any
 
-import acp
 import pytest
-from acp import schema, spawn_agent_process
 
 from shared_daemon import SIDECAR, Stage, stage
 from sidecar.conductor.contract import TokenCounts
@@ -27,28 +25,15 @@ PRICES = {"input": 2.0, "output": 8.0}
 MODELS = {"priced-1": {"scripted": [PAID] * 9, "contextWindow": 200_000, "cost": PRICES}}
 
 
-class Panel:
-    """An agent panel, which keeps what is written to it."""
-
-    def __init__(self) -> None:
-        self.updates: list[Any] = []
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        self.updates.append(update)
-
-    def text(self) -> str:
-        chunks = (each for each in self.updates if each.session_update == "agent_message_chunk")
-        return "".join(each.content.text for each in chunks)
-
-
 async def test_an_editor_and_a_panel_meet_one_budget_and_the_day_survives_kill_9(stage: Stage) -> None:
+    from sdk_panel import RequestError, SdkPanel, connected_agent
+
     editor = await stage.shim(options={"models": MODELS}).start()
     session = await editor.start_session(stage.paths.home, model="priced-1", brief="Speak like a pirate.")
     events = session.events()
-    panel: Any = Panel()
+    panel = SdkPanel()
     command, env = (*SIDECAR, "serve", "--shared"), {**os.environ, **stage.environment}
-    async with spawn_agent_process(panel, *command, env=env) as (agent, _):
-        await agent.initialize(1, client_capabilities=schema.ClientCapabilities())
+    async with connected_agent(panel, *command, env=env) as agent:
         cwd = str(stage.paths.home)
         await agent.load_session(session_id=session.sid, cwd=cwd, mcp_servers=[])
         chosen = await agent.set_config_option(
@@ -56,8 +41,7 @@ async def test_an_editor_and_a_panel_meet_one_budget_and_the_day_survives_kill_9
         )
         assert {each.id: each.current_value for each in chosen.config_options}["budget"] == "0.30usd per day"
         assert (await session.run("spend")).stop_reason == "end_turn"
-        words = schema.TextContentBlock(type="text", text="spend more")
-        ended = await agent.prompt(session_id=session.sid, prompt=[words])
+        ended = await panel.ask(agent, session.sid, "spend more")
         assert ended.stop_reason == "max_turn_requests"
         assert (ended.field_meta or {})["sidecar"]["stopReason"] == "budget"
         assert "All sessions have used today $0.1708 of $0.30, and the next call takes $0.17" in panel.text()
@@ -67,7 +51,7 @@ async def test_an_editor_and_a_panel_meet_one_budget_and_the_day_survives_kill_9
             if event.kind == "settled" and event.data["stopReason"] == "budget":
                 break
         assert [each.data["kind"] for each in seen if each.kind == "notice"] == ["budget"]
-        with pytest.raises(acp.RequestError, match="the system prompt cannot be replaced"):
+        with pytest.raises(RequestError, match="the system prompt cannot be replaced"):
             await agent.new_session(cwd=cwd, mcp_servers=[], systemPrompt="You are a pirate.")
     assert stage.daemon_pid is not None
     os.kill(stage.daemon_pid, signal.SIGKILL)

@@ -101,6 +101,12 @@ class Rig:
         return gone
 
 
+@pytest.fixture(scope="session")
+def needs_mcp() -> None:
+    """Skip where the package is missing; no module imports it before its tests run: that takes a second."""
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     rig = Rig(tmp_path)

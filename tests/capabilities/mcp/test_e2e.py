@@ -24,8 +24,8 @@ from sidecar_client.session import Session
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Life
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 pytestmark = [
+    pytest.mark.usefixtures("needs_mcp"),
     pytest.mark.e2e,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(os.name == "nt", reason="POSIX process groups"),

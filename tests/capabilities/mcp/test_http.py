@@ -13,13 +13,12 @@ import pytest
 from sidecar.capabilities.mcp import HttpServer
 from sidecar.capabilities.mcp.servers import ServerTimeouts
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("needs_mcp")]
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
     from tests.capabilities.mcp.conftest import Rig
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 MiB = 1024 * 1024
 DEEP = "[" * 100_000 + "]" * 100_000

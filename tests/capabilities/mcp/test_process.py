@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk, Life
     from tests.capabilities.mcp.conftest import Rig
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
+pytestmark = [
+    pytest.mark.usefixtures("needs_mcp"),
+    pytest.mark.processes,
+    pytest.mark.skipif(os.name == "nt", reason="POSIX process groups"),
+]
 
 TOOLS = 19
 

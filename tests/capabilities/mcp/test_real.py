@@ -22,13 +22,12 @@ from sidecar.capabilities.mcp.servers import ServerTimeouts
 from sidecar.service.contract import Backend
 from started_processes import started_processes
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("needs_mcp")]
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
     from tests.capabilities.mcp.conftest import Rig
 
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 LET_IN = (("Authorization", "Bearer let-me-in"),)
 

@@ -19,13 +19,17 @@ from sidecar.capabilities.mcp.sanitize import (
     sanitize_tool,
 )
 
-mcp_types = pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
-
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
 )
+
+
+@pytest.fixture(scope="module")
+def mcp_types() -> Any:
+    """The types of the package, which no module imports before its tests run: that takes a second."""
+    return pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 
 def one_of(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -159,7 +163,7 @@ def test_a_usable_schema_is_one_of_an_object_and_stays_so(schema: Any) -> None:
         lambda raw: type(raw) is dict
     )
 )
-def test_whatever_is_listed_the_package_takes(raw: dict[str, Any]) -> None:
+def test_whatever_is_listed_the_package_takes(mcp_types: Any, raw: dict[str, Any]) -> None:
     mended = sanitize_listing({key: value for key, value in raw.items() if key in ("tools", "nextCursor")})
     listed = mcp_types.ListToolsResult.model_validate(mended, by_name=False)
     names = [tool.name for tool in listed.tools]
@@ -170,7 +174,7 @@ def test_whatever_is_listed_the_package_takes(raw: dict[str, Any]) -> None:
 @given(
     one_of(content=st.lists(BLOCKS, max_size=4), isError=st.booleans()).filter(lambda raw: type(raw) is dict)
 )
-def test_whatever_is_answered_the_package_takes(raw: dict[str, Any]) -> None:
+def test_whatever_is_answered_the_package_takes(mcp_types: Any, raw: dict[str, Any]) -> None:
     mended = sanitize_result({key: value for key, value in raw.items() if key in ("content", "isError")})
     block, *images = mcp_types.CallToolResult.model_validate(mended, by_name=False).content
     assert isinstance(block.text, str)
