@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections import defaultdict
-from pathlib import Path
-from typing import TypeAlias
+from functools import cache
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from repository import PACKAGE, ROOT, imports, modules
 
@@ -124,6 +121,7 @@ OWNERS = {
 }
 
 
+@cache
 def layer_of(name: str) -> int | None:
     """Return the index of the layer of a module below ``sidecar``; the most exact entry counts."""
     best: tuple[int, int] | None = None
@@ -138,58 +136,39 @@ def is_in(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-Room: TypeAlias = list[tuple[str, Path]]
-"""The modules of a folder, each with its file."""
-
-
-def list_rooms() -> list[ParameterSet]:
-    """Return the modules of each folder; a test for each module would take longer to report than to run."""
-    rooms: dict[str, Room] = defaultdict(list)
+def test_imports_point_down() -> None:
+    upwards = []
     for name, path in modules():
-        if name:
-            rooms[name.partition(".")[0]].append((name, path))
-    return [pytest.param(room, id=folder) for folder, room in rooms.items()]
-
-
-each_room = pytest.mark.parametrize("room", list_rooms())
-
-
-@each_room
-def test_imports_point_down(room: Room) -> None:
-    for name, path in room:
         own = layer_of(name)
-        if name in ("__init__", "memory"):
+        if name in ("", "__init__", "memory"):
             continue
         assert own is not None or name in ("runtime", "rooms"), f"{name} stands in no layer"
         for imported in imports(path):
-            if not imported.startswith("sidecar."):
-                continue
-            if any(imported == shape or imported.startswith(f"{shape}.") for shape in SHAPES):
-                continue
-            other = layer_of(imported.removeprefix("sidecar."))
-            if own is not None and other is not None:
-                assert other >= own, f"{name} imports {imported}, which stands above it"
+            is_shape = any(imported == shape or imported.startswith(f"{shape}.") for shape in SHAPES)
+            if imported.startswith("sidecar.") and not is_shape:
+                other = layer_of(imported.removeprefix("sidecar."))
+                if own is not None and other is not None and other < own:
+                    upwards.append(f"{name} imports {imported}, which stands above it")
+    assert upwards == []
 
 
-@each_room
-def test_engines_never_import_each_other(room: Room) -> None:
+def test_engines_never_import_each_other() -> None:
     family = ("runtime.memory", "runtime.cadence", "runtime.wire")
-    for name, path in room:
+    for name, path in modules():
         own = [engine for engine in ENGINES if is_in(name, (engine,))]
         others = tuple(f"sidecar.{engine}" for engine in ENGINES if engine not in own)
         if own and own[0] in family:
             others = tuple(each for each in others if each.removeprefix("sidecar.") not in family)
         if own:
-            assert not [(name, imported) for imported in imports(path) if is_in(imported, others)]
+            assert [(name, imported) for imported in imports(path) if is_in(imported, others)] == []
 
 
-@each_room
-def test_contracts_and_engines_are_pure(room: Room) -> None:
-    for name, path in room:
+def test_contracts_and_engines_are_pure() -> None:
+    for name, path in modules():
         if is_in(name, PURE):
             allowed = {"asyncio"} if name in STATEFUL else set()
             assert {imported.split(".")[0] for imported in imports(path)} & IMPURE <= allowed, name
-            assert not re.search(r"(?<![\w.])open\(|\.(now|today)\(", path.read_text(encoding="utf-8")), name
+    assert lines_with(r"(?<![\w.])open\(|\.(now|today)\(", PURE) == []
 
 
 def test_only_the_stateful_shells_wait() -> None:
@@ -201,20 +180,28 @@ def test_only_the_stateful_shells_wait() -> None:
     assert waiting == set(STATEFUL)
 
 
-@each_room
-def test_each_library_stays_in_its_room(room: Room) -> None:
-    for name, path in room:
+def test_each_library_stays_in_its_room() -> None:
+    for name, path in modules():
         for imported in imports(path):
             owners = OWNERS.get(imported.split(".")[0])
             assert owners is None or is_in(name, owners), f"{name} imports {imported}"
 
 
-@each_room
-def test_one_module_reads_the_environment(room: Room) -> None:
+def lines_with(pattern: str, rooms: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return the lines in which *pattern* is found, each behind its module; of *rooms* alone if there are."""
+    found = re.compile(rf"^.*(?:{pattern}).*$", re.MULTILINE)
+    return [
+        (name, match[0])
+        for name, path in modules()
+        if not rooms or is_in(name, rooms)
+        for match in found.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+
+def test_one_module_reads_the_environment() -> None:
     passes_its_own_on = "capabilities.supervisor"  # a program that may import no module of ours
-    for name, path in room:
-        if name not in ("_internal.env", passes_its_own_on):
-            assert not re.search(r"\bos\.(environ|getenv)\b", path.read_text(encoding="utf-8")), name
+    reading = {name for name, _ in lines_with(r"\bos\.(?:environ|getenv)\b")}
+    assert reading == {"_internal.env", passes_its_own_on}
 
 
 def test_every_exemption_from_the_types_says_why() -> None:
@@ -224,26 +211,19 @@ def test_every_exemption_from_the_types_says_why() -> None:
     assert [path.name for path in paths if bare.search(path.read_text(encoding="utf-8"))] == []
 
 
-@each_room
-def test_what_an_exception_says_is_logged_for_debugging_alone(room: Room) -> None:
+def test_what_an_exception_says_is_logged_for_debugging_alone() -> None:
     """It may quote a prompt or a file; ``log_fault`` tells its class and where it came from."""
-    for name, path in room:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        told = [line for line in lines if re.search(r"_log\.exception\(|exc_info=", line)]
-        assert [(name, line) for line in told if "_log.debug(" not in line] == []
+    told = lines_with(r"_log\.exception\(|exc_info=")
+    assert [(name, line) for name, line in told if "_log.debug(" not in line] == []
 
 
-@each_room
-def test_no_group_of_a_pattern_is_possessive(room: Room) -> None:
+def test_no_group_of_a_pattern_is_possessive() -> None:
     """Before 3.11.5 Python goes on behind the part of such a group that did not match.
 
     So a pattern accepts and refuses the wrong texts there; this is CPython issue 106052. An atomic group
     is not concerned, nor is a possessive set.
     """
-    possessive = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]+\})\+")
-    for name, path in room:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert [(name, line) for line in lines if possessive.search(line)] == []
+    assert lines_with(r"(?<!\()\)(?:[*+?]|\{[\d,]+\})\+") == []
 
 
 def test_the_memory_facade_is_empty() -> None:
@@ -257,17 +237,13 @@ def test_the_memory_facade_is_empty() -> None:
 @pytest.mark.parametrize(
     ("module", "unloaded"),
     [
-        pytest.param("sidecar", ("sidecar.runtime", "rich", "pygls"), id="the package alone loads nothing"),
         pytest.param(
-            "sidecar.protocol.messages",
-            ("sidecar.runtime", "sidecar.window_budget", "sidecar.conductor.session", "pygls"),
-            id="the protocol loads no engine",
-        ),
-        pytest.param(
-            "sidecar.capabilities.mcp", ("mcp", "mcp_types", "pydantic"), id="tool servers are only named"
-        ),
-        pytest.param(
-            "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="neither does the client"
+            "sidecar_client",
+            (
+                *("pygls", "lsprotocol", "rich"),
+                *("sidecar.runtime", "sidecar.window_budget", "sidecar.conductor.session"),
+            ),
+            id="the client and the protocol load no part of a daemon",
         ),
         pytest.param(
             "sidecar.transport.lifetime, sidecar.transport.streams",
@@ -300,24 +276,6 @@ def test_the_memory_facade_is_empty() -> None:
                 "sidecar.protocol.codec",
             ),
             id="and so does an agent",
-        ),
-        pytest.param(
-            "sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve",
-            ("sqlite3", "mcp", "rich", "watchfiles", "httpx", "openai", "anthropic", "google.genai"),
-            id="a daemon begins without libraries that not every session needs",
-        ),
-        pytest.param(
-            "sidecar.boot",
-            (
-                "sidecar.agentcore",
-                "sidecar.conductor.window.engines.runtime_memory",
-                "sidecar.conductor.window.engines.summarizing",
-                "sidecar.llmgateway.providers.calling",
-                "sidecar.llmgateway.providers.openai_chat",
-                "sidecar.service.export",
-                "statistics",
-            ),
-            id="and without engines and adapters that no session has chosen",
         ),
         pytest.param(
             "sidecar.boot, sidecar.server.connection, sidecar.server.sink",
@@ -362,18 +320,26 @@ def test_what_an_import_does_not_load(module: str, unloaded: tuple[str, ...]) ->
 
 
 @pytest.mark.processes
-def test_a_daemon_begins_with_these_libraries_alone() -> None:
+def test_a_daemon_begins_without_what_not_every_session_needs() -> None:
     """A library that is added here costs every start; most can be imported on first use."""
     code = (
-        "import sys; before = {*sys.modules, *sys.stdlib_module_names};"
+        "import sys; before = {*sys.modules};"
         "import sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve;"
         "sidecar.boot.build();"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules} - before))"
+        "print(*{*sys.modules} - before)"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    found = {name for name in ran.stdout.split() if not name.startswith("_")} - {"sidecar"}
-    allowed = {"attr", "attrs", "cattrs", "lsprotocol", "msgspec", "psutil", "pygls", "rfc8785"}
-    assert found - allowed - {"typing_extensions", "exceptiongroup"} == set()
+    loaded = {*ran.stdout.split()}
+    libraries = {name.partition(".")[0] for name in loaded if not name.startswith("_")}
+    allowed = {"attr", "attrs", "cattrs", "lsprotocol", "msgspec", "psutil", "pygls", "rfc8785", "sidecar"}
+    allowed |= {"typing_extensions", "exceptiongroup"} | sys.stdlib_module_names
+    assert libraries - allowed == set()
+    for_some_sessions = {
+        *("sqlite3", "statistics", "sidecar.agentcore", "sidecar.service.export"),
+        *("sidecar.conductor.window.engines.runtime_memory", "sidecar.conductor.window.engines.summarizing"),
+        *("sidecar.llmgateway.providers.calling", "sidecar.llmgateway.providers.openai_chat"),
+    }
+    assert loaded & for_some_sessions == set()
 
 
 def test_the_python_client_knows_the_protocol_alone() -> None:

@@ -8,10 +8,9 @@ Run this file as a program to print the counts of now.
 from __future__ import annotations
 
 import ast
-import gc
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -114,20 +113,32 @@ MOST: dict[str, dict[str, int]] = {
 """The most breaches of a rule in a room; a rule or a room that is not here has none."""
 
 
+Place: TypeAlias = tuple[int, str]
+"""A line, and a text that stands there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One parsed module of the package."""
+    """What the rules are about in one module of the package; its tree of many nodes is not kept."""
 
     room: str
     path: str
     text: str
-    tree: ast.Module
+    sentences: Sequence[Place]
+    """Those of every docstring, without those too short to be one."""
 
-    every_node: tuple[ast.AST, ...]
+    strings: Sequence[Place]
+    """Those of the program, docstrings left out."""
+
+    functions: Sequence[Place]
+    values: Sequence[Place]
+    """Functions that are read as a value: properties."""
+
+    classes: Sequence[tuple[int, str, frozenset[str]]]
+    """Line, name, and the names of the bases."""
+
+    public_classes: Sequence[str]
     words: Counter[str]
-
-    def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        return (node for node in self.every_node if isinstance(node, kinds))
 
 
 @cache
@@ -135,20 +146,49 @@ def modules() -> tuple[Module, ...]:
     """Return every module of the package and of the Python client."""
     client = ROOT / "clients" / "python" / "sidecar_client"
     paths = [*(ROOT / "sidecar").rglob("*.py"), *client.rglob("*.py")]
-    gc.disable()  # the nodes are many and stay; the collector would look at all of them again and again
-    try:
-        return tuple(parsed(path) for path in sorted(paths))
-    finally:
-        gc.enable()
+    return tuple(read_module(path) for path in sorted(paths))
 
 
-def parsed(path: Path) -> Module:
+def read_module(path: Path) -> Module:
     name = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
     parts = name.split("/")
-    room = "/".join(parts[:2]) if len(parts) > 2 and parts[0] == "sidecar" else parts[0]
     tree = ast.parse(text)
-    return Module(room, name, text, tree, tuple(ast.walk(tree)), Counter(re.findall(r"\w+", text)))
+    sentences: list[Place] = []
+    strings: list[Place] = []
+    functions: list[Place] = []
+    values: list[Place] = []
+    classes: list[tuple[int, str, frozenset[str]]] = []
+    docs: set[int] = set()
+    for node in ast.walk(tree):  # an expression comes before the constant in it
+        if isinstance(node, ast.Expr):
+            docs.add(id(node.value))
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and id(node) not in docs:
+                strings.append((node.lineno, node.value))
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Module)):
+            doc = (ast.get_docstring(node) or "").split(">>>")[0]
+            line = getattr(node, "lineno", 1)
+            sentences += [(line, each) for each in re.split(r"(?<=[.;:])\s+", doc) if len(each) > 12]
+            if isinstance(node, ast.ClassDef):
+                bases = frozenset(ast.unparse(base).rpartition(".")[2] for base in node.bases)
+                classes.append((line, node.name, bases))
+            elif not isinstance(node, ast.Module):
+                (values if is_value(node) else functions).append((line, node.name))
+    return Module(
+        room="/".join(parts[:2]) if len(parts) > 2 and parts[0] == "sidecar" else parts[0],
+        path=name,
+        text=text,
+        sentences=sentences,
+        strings=strings,
+        functions=functions,
+        values=values,
+        classes=classes,
+        public_classes=[
+            node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"
+        ],
+        words=Counter(re.findall(r"\w+", text)),
+    )
 
 
 @cache
@@ -177,32 +217,28 @@ def codes_in_tests() -> Iterator[Breach]:
     """Yield the tests that are named by a code, and the codes in their modules."""
     for path in sorted((ROOT / "tests").rglob("*.py")):
         room = "/".join(path.relative_to(ROOT).parts[:2])
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if path.name != "test_words.py" and (found := TEST_CODE.search(line) or CITATION.search(line)):
-                yield Breach("test code", room, f"{path.relative_to(ROOT)}:{number}", found[0])
+        if path.name != "test_words.py":
+            for number, found in numbered(path.read_text(encoding="utf-8"), TEST_CODE, CITATION):
+                yield Breach("test code", room, f"{path.relative_to(ROOT)}:{number}", found)
 
 
-def sentences(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of every docstring, those too short to be one left out."""
-    for node in module.nodes(ast.Module, ast.ClassDef, *FUNCTIONS):
-        text = ast.get_docstring(node)  # type: ignore[arg-type]  # nodes yields these kinds
-        for sentence in re.split(r"(?<=[.;:])\s+", (text or "").split(">>>")[0]):
-            if len(sentence) > 12:
-                yield getattr(node, "lineno", 1), sentence
+def numbered(text: str, *patterns: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Yield the places of *patterns* in a text, each behind the number of its line."""
+    for pattern in patterns:
+        yield from ((text.count("\n", 0, found.start()) + 1, found[0]) for found in pattern.finditer(text))
 
 
 def riddles(module: Module) -> Iterator[tuple[str, int, str]]:
     """Yield docstring sentences that hang on a clause instead of naming the thing."""
-    for line, sentence in sentences(module):
+    for line, sentence in module.sentences:
         if RIDDLE.search(sentence):
             yield "riddle", line, sentence
 
 
 def citations(module: Module) -> Iterator[tuple[str, int, str]]:
     """Yield codes that a reader cannot look up."""
-    for number, line in enumerate(module.text.splitlines(), 1):
-        if found := CITATION.search(line):
-            yield "citation", number, found[0]
+    for number, found in numbered(module.text, CITATION):
+        yield "citation", number, found
 
 
 def function_names(module: Module) -> Iterator[tuple[str, int, str]]:
@@ -210,13 +246,14 @@ def function_names(module: Module) -> Iterator[tuple[str, int, str]]:
 
     A participle may describe the noun of a name (``stored_keys``). Properties are values and may be one.
     """
-    for node in functions(module):
-        words = node.name.strip("_").split("_")
-        if set(words) & SPEECH:
-            yield "speech", node.lineno, node.name
+    for line, name in (*module.functions, *module.values):
+        if set(name.strip("_").split("_")) & SPEECH:
+            yield "speech", line, name
+    for line, name in module.functions:
+        words = name.strip("_").split("_")
         is_phrase = len(words) > 1 and words[1] not in PARTICLES
-        if is_participle(words[0]) and not is_phrase and not is_value(node):
-            yield "participle", node.lineno, node.name
+        if is_participle(words[0]) and not is_phrase:
+            yield "participle", line, name
 
 
 def is_participle(word: str) -> bool:
@@ -233,66 +270,43 @@ def is_value(node: Function) -> bool:
 
 def used_once(module: Module) -> Iterator[tuple[str, int, str]]:
     """Yield private functions that only one place uses."""
-    for node in private_functions(module):
-        if module.words[node.name] == 2:
-            yield "used once", node.lineno, node.name
+    for line, name in private_functions(module):
+        if module.words[name] == 2:
+            yield "used once", line, name
 
 
-def functions(module: Module) -> Iterator[Function]:
-    for node in module.nodes(*FUNCTIONS):
-        assert isinstance(node, FUNCTIONS)
-        yield node
-
-
-def private_functions(module: Module) -> Iterator[Function]:
-    for node in functions(module):
-        if node.name.startswith("_") and not node.name.startswith("__"):
-            yield node
+def private_functions(module: Module) -> Iterator[Place]:
+    for line, name in (*module.functions, *module.values):
+        if name.startswith("_") and not name.startswith("__"):
+            yield line, name
 
 
 def error_names(module: Module) -> Iterator[tuple[str, int, str]]:
     """Yield exception classes whose name does not say that they are one."""
-    for node in module.nodes(ast.ClassDef):
-        assert isinstance(node, ast.ClassDef)
-        bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
-        is_error = any(base.endswith(("Error", "Exception")) or base in exceptions() for base in bases)
-        if is_error and not FAILURES.search(node.name):
-            yield "error name", node.lineno, node.name
+    for line, name, _ in module.classes:
+        if name in exceptions() and not FAILURES.search(name):
+            yield "error name", line, name
 
 
 @cache
 def exceptions() -> frozenset[str]:
     """Return the names of all exception classes of the package."""
-    bases = {
-        node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases}
-        for module in modules()
-        for node in module.nodes(ast.ClassDef)
-        if isinstance(node, ast.ClassDef)
-    }
+    bases = {name: bases for module in modules() for _, name, bases in module.classes}
     found: set[str] = set()
-    while True:
-        more = {
-            name
-            for name, own in bases.items()
-            if name not in found
-            and any(base.endswith(("Error", "Exception")) or base in found for base in own)
-        }
-        if not more:
-            return frozenset(found)
+    while more := {
+        name
+        for name, own in bases.items()
+        if name not in found and any(base.endswith(("Error", "Exception")) or base in found for base in own)
+    }:
         found |= more
+    return frozenset(found)
 
 
 def odd_messages(module: Module) -> Iterator[tuple[str, int, str]]:
-    """Yield strings of the program, docstrings left out, that are not ordinary English."""
-    docs = {
-        id(node.value)
-        for node in module.nodes(ast.Expr)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in module.nodes(ast.Constant):
-        assert isinstance(node, ast.Constant)
-        if isinstance(node.value, str) and id(node) not in docs and (found := ODD_ENGLISH.search(node.value)):
-            yield "odd message", node.lineno, found[0]
+    """Yield strings of the program that are not ordinary English."""
+    for line, text in module.strings:
+        if found := ODD_ENGLISH.search(text):
+            yield "odd message", line, found[0]
 
 
 def counted() -> dict[str, dict[str, int]]:
@@ -314,7 +328,7 @@ def test_no_room_gets_worse(rule: str) -> None:
 
 def test_few_docstrings_hang_on_a_clause() -> None:
     """In admired code bases it is one to three sentences in a hundred."""
-    n_sentences = sum(1 for module in modules() for _ in sentences(module))
+    n_sentences = sum(len(module.sentences) for module in modules())
     n_riddles = sum(1 for each in breaches() if each.rule == "riddle")
     assert n_riddles < 0.03 * n_sentences
 
@@ -351,9 +365,8 @@ def doubles() -> dict[str, list[str]]:
     """Return the public class names that stand in more than one module, with the modules."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in modules():
-        for node in module.tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(module.path)
+        for name in module.public_classes:
+            places[name].append(module.path)
     return {name: paths for name, paths in sorted(places.items()) if len(paths) > 1}
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-N_TURNS = 12
-N_FLOOD = 400
+N_TURNS = 6
+N_FLOOD = 150
 HANGS = {"m": {"scripted": [[{"text": "x"}, {"hang": True}]] * N_TURNS}}
 
 
