@@ -41,9 +41,12 @@ print(psutil.Process().memory_info().rss - before)
 """
 
 
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
 def test_threads_leave_no_heaps_behind() -> None:
-    grown = subprocess.run([sys.executable, "-c", WORK], capture_output=True, text=True, check=True).stdout
-    assert int(grown) < 2 * 20_000_000, "one load of a thread, and not one for each"
+    assert int(run(WORK)) < 2 * 20_000_000, "one load of a thread, and not one for each"
 
 
 CYCLES = """
@@ -77,10 +80,7 @@ asyncio.run(main())
 
 
 def test_parts_that_refer_to_each_other_are_collected_once_nothing_is_at_work() -> None:
-    printed = subprocess.run(
-        [sys.executable, "-c", CYCLES], capture_output=True, text=True, check=True
-    ).stdout
-    grown, left = map(int, printed.split())
+    grown, left = map(int, run(CYCLES).split())
     assert grown > 25_000_000
     assert left < 10_000_000
 
@@ -120,8 +120,7 @@ asyncio.run(main())
 
 
 def test_many_excluded_objects_are_looked_at_only_in_a_quiet_time() -> None:
-    printed = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True).stdout
-    assert printed == "(False, True) (True, True) []\n"
+    assert run(MANY) == "(False, True) (True, True) []\n"
 
 
 async def test_the_event_loop_counts_no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +154,4 @@ print(gc.get_freeze_count() > 0, known() is None)
 
 
 def test_what_survives_a_long_collection_is_looked_at_again_when_memory_is_returned() -> None:
-    printed = subprocess.run(
-        [sys.executable, "-c", EXCLUDED], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed.split() == ["True", "False", "True", "True"]
+    assert run(EXCLUDED).split() == ["True", "False", "True", "True"]

@@ -42,14 +42,12 @@ async def answer() -> str:
     return "yes"
 
 
+async def fail() -> str:
+    raise LookupError
+
+
 async def test_work_that_is_done_first_counts() -> None:
     assert await unless_cancelled(answer(), CancelToken()) == "yes"
-
-
-async def test_work_that_fails_fails() -> None:
-    async def fail() -> str:
-        raise LookupError
-
     with pytest.raises(LookupError):
         await unless_cancelled(fail(), CancelToken())
 
@@ -79,13 +77,13 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_no_fault(
     asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
     fails = asyncio.Event()
 
-    async def fail() -> None:
+    async def fail_later() -> None:
         try:
             await fails.wait()
         finally:
             raise ValueError("x")
 
-    failing = asyncio.create_task(fail())
+    failing = asyncio.create_task(fail_later())
     waiting = asyncio.create_task(wait(failing))
     await asyncio.sleep(0)
     waiting.cancel()

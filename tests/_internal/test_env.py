@@ -20,9 +20,6 @@ from sidecar._internal import env
 )
 def test_env_name(suffix: str, name: str) -> None:
     assert env.env_name(suffix) == name
-
-
-def test_the_prefix() -> None:
     assert env.ENV_PREFIX == "INDUSAGI"
 
 
