@@ -26,6 +26,7 @@ from sidecar.text.calls import (
     touches_of_call,
 )
 from sidecar.text.results import numbered_lines
+from touched_files import spell_touches
 
 PATCH = """*** Begin Patch
 *** Update File: src/a.py
@@ -79,107 +80,85 @@ def test_the_paths_of_a_call(effects: ToolEffects, arguments: object, paths: tup
     assert effects.paths_in(arguments) == paths
 
 
-def check(
-    name: str,
-    arguments: Any,
-    *expected: tuple[Any, ...],
-    result: str = "",
-    declared: ToolEffects | None = None,
-    is_error: bool = False,
-) -> None:
-    """Each touch as kind, path and ranges, with the target of a move."""
-    touches = touches_of_call(name, arguments, result, declared, is_error=is_error)
-    found = [(each.kind, each.path, *((each.target,) if each.target else (each.ranges,))) for each in touches]
-    assert found == list(expected)
+def check(name: str, arguments: Any, *expected: str, result: str = "", is_error: bool = False) -> None:
+    assert spell_touches(touches_of_call(name, arguments, result, is_error=is_error)) == list(expected)
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
     [
-        pytest.param("Read", {"file_path": "a.py"}, ("read", "a.py", ()), id="Claude Code reads"),
-        pytest.param(
-            "read", {"filePath": "a.py", "offset": 5, "limit": 9}, ("read", "a.py", ((5, 9),)), id="opencode"
-        ),
-        pytest.param(
-            "view", {"path": "a", "view_range": [3, 9]}, ("read", "a", ((3, 7),)), id="Copilot views"
-        ),
+        pytest.param("Read", {"file_path": "a.py"}, "read a.py", id="Claude Code reads"),
+        pytest.param("read", {"filePath": "a.py", "offset": 5, "limit": 9}, "read a.py 5+9", id="opencode"),
+        pytest.param("view", {"path": "a", "view_range": [3, 9]}, "read a 3+7", id="Copilot views"),
         pytest.param(
             "read_files",
             {"files": [{"path": "a.py", "start_line": 4, "end_line": 6}]},
-            ("read", "a.py", ((4, 3),)),
+            "read a.py 4+3",
             id="Cline reads several files",
         ),
         pytest.param(
-            "str_replace_editor",
-            {"command": "view", "path": "a.c"},
-            ("read", "a.c", ()),
-            id="an editor views",
+            "str_replace_editor", {"command": "view", "path": "a.c"}, "read a.c", id="an editor views"
         ),
         pytest.param(
             "str_replace_editor",
             {"command": "str_replace", "path": "a.c", "old_str": "x", "new_str": "y"},
-            ("edit", "a.c", ()),
+            "edit a.c",
             id="and edits",
         ),
-        pytest.param("mcp__fs__put", {"path": "a", "content": "x"}, ("write", "a", ()), id="a server writes"),
+        pytest.param("mcp__fs__put", {"path": "a", "content": "x"}, "write a", id="a server writes"),
+        pytest.param("anything", {"path": "a", "edits": [{"newText": "y"}]}, "edit a", id="and edits "),
         pytest.param(
-            "anything", {"path": "a", "edits": [{"newText": "y"}]}, ("edit", "a", ()), id="and edits "
+            "view_file", {"AbsolutePath": "a.py", "StartLine": 3}, "read a.py 3+", id="Windsurf views"
         ),
-        pytest.param(
-            "view_file",
-            {"AbsolutePath": "a.py", "StartLine": 3},
-            ("read", "a.py", ((3, None),)),
-            id="Windsurf views",
-        ),
-        pytest.param("read_file", {"target_file": "a.py"}, ("read", "a.py", ()), id="Cursor reads"),
+        pytest.param("read_file", {"target_file": "a.py"}, "read a.py", id="Cursor reads"),
         pytest.param(
             "search_replace",
             {"file_path": "a.py", "old_string": "a", "new_string": "b"},
-            ("edit", "a.py", ()),
+            "edit a.py",
             id="Cursor replaces",
         ),
         pytest.param(
-            "write_to_file",
-            {"TargetFile": "a.py", "CodeContent": "x"},
-            ("write", "a.py", ()),
-            id="Windsurf writes",
+            "write_to_file", {"TargetFile": "a.py", "CodeContent": "x"}, "write a.py", id="Windsurf writes"
         ),
-        pytest.param("delete_file", {"target_file": "a.py"}, ("remove", "a.py", ()), id="Cursor deletes"),
+        pytest.param("delete_file", {"target_file": "a.py"}, "remove a.py", id="Cursor deletes"),
         pytest.param(
             "mcp__fs__move_file",
             {"source": "a.py", "destination": "b.py"},
-            ("move", "a.py", "b.py"),
+            "move a.py to b.py",
             id="a server moves",
         ),
         pytest.param(
             "developer__text_editor",
             {"command": "write", "path": "a.py", "file_text": "b"},
-            ("write", "a.py", ()),
+            "write a.py",
             id="Goose writes",
         ),
         pytest.param(
             "NotebookEdit",
             {"notebook_path": "a.ipynb", "new_source": "x"},
-            ("edit", "a.ipynb", ()),
+            "edit a.ipynb",
             id="Claude Code edits a notebook",
         ),
-        pytest.param("peek", {"path": "a.py"}, ("search", "a.py", ()), id="a path alone is only named"),
-        pytest.param(
-            "exec_command", {"cmd": "cat a", "workdir": "/w"}, ("read", "/w/a", ()), id="Codex runs"
-        ),
-        pytest.param(
-            "shell", {"command": ["bash", "-lc", "cat a"]}, ("read", "a", ()), id="words of a command"
-        ),
-        pytest.param("run_commands", {"commands": ["cat a"]}, ("read", "a", ()), id="several command lines"),
+        pytest.param("peek", {"path": "a.py"}, "search a.py", id="a path alone is only named"),
+        pytest.param("exec_command", {"cmd": "cat a", "workdir": "/w"}, "read /w/a", id="Codex runs"),
+        pytest.param("shell", {"command": ["bash", "-lc", "cat a"]}, "read a", id="words of a command"),
+        pytest.param("run_commands", {"commands": ["cat a"]}, "read a", id="several command lines"),
         pytest.param(
             "exec",
             {"input": 'await tools.exec_command({cmd:"sed -n \'1,5p\' a.rs", workdir:"/w"})'},
-            ("read", "/w/a.rs", ((1, 5),)),
+            "read /w/a.rs 1+5",
             id="a script that runs a command",
         ),
+        pytest.param(
+            "exec",
+            {"input": 'await tools.apply_patch("*** Begin Patch\\n*** Update File: a.py\\n@@\\n+x")'},
+            "edit a.py",
+            id="a script that applies a patch",
+        ),
+        pytest.param("write", {"path": "a.py", "content": PATCH}, "write a.py", id="a patch in a text"),
     ],
 )
-def test_a_call_of_a_foreign_tool(name: str, arguments: Any, expected: tuple[Any, ...]) -> None:
+def test_a_call_of_a_foreign_tool(name: str, arguments: Any, expected: str) -> None:
     """The declared effect counts where there is one, else the shape of the arguments."""
     check(name, arguments, expected)
 
@@ -189,18 +168,18 @@ def test_a_patch_names_its_files(arguments: Any) -> None:
     check(
         "apply_patch",
         arguments,
-        ("edit", "src/a.py", ()),
-        ("write", "b.py", ()),
-        ("remove", "c.py", ()),
-        ("move", "d.py", "e.py"),
-        ("edit", "e.py", ()),
+        "edit src/a.py",
+        "write b.py",
+        "remove c.py",
+        "move d.py to e.py",
+        "edit e.py",
     )
     assert touches_of_call("any", arguments)[0].text == "def f():\n    new"
 
 
 def test_a_search_touches_the_files_that_it_found() -> None:
     hits = "src/a.py:3:x\nsrc/a.py:4:y\nb.py:9:z\nno hit"
-    expected = (("search", "src/a.py", ((3, 2),)), ("search", "b.py", ((9, 1),)))
+    expected = ("search src/a.py 3+2", "search b.py 9+1")
     check("grep", {"pattern": "x"}, *expected, result=hits)
     check("bash", {"cmd": "rg -n x"}, *expected, result=hits)
     check("look_up", {"query": "x"}, *expected, result=hits)
@@ -208,9 +187,9 @@ def test_a_search_touches_the_files_that_it_found() -> None:
 
 def test_the_result_of_a_read_tells_its_lines() -> None:
     """They may be fewer than were asked for."""
-    check("read", {"path": "a"}, ("read", "a", ((7, 2),)), result="     7\tx\n     8\ty")
+    check("read", {"path": "a"}, "read a 7+2", result="     7\tx\n     8\ty")
     output = "Exit code: 0\nOutput:\n     7\tx\n     8\ty"
-    check("shell", {"cmd": "nl a"}, ("read", "a", ((7, 2),)), result=output)
+    check("shell", {"cmd": "nl a"}, "read a 7+2", result=output)
 
 
 @pytest.mark.parametrize(
@@ -274,33 +253,18 @@ def test_command_lines_of_a_call(arguments: Any, lines: list[tuple[str, str]]) -
         pytest.param("edit", {"path": "a"}, "no such text", [], id="an edit that failed"),
         pytest.param("apply_patch", {"input": PATCH}, "does not apply", [], id="a patch that failed"),
         pytest.param("bash", {"command": "rm a"}, "not found", [], id="the command that failed"),
-        pytest.param(
-            "bash", {"command": "rm a && make"}, "no rule", [("remove", "a", ())], id="the one before"
-        ),
+        pytest.param("bash", {"command": "rm a && make"}, "no rule", ["remove a"], id="the one before"),
         pytest.param("bash", {"command": "make && rm a"}, "no rule", [], id="and none behind it"),
-        pytest.param(
-            "bash", {"command": "make; cat a; ls"}, "no rule", [("read", "a", ())], id="but behind ;"
-        ),
-        pytest.param(
-            "bash", {"command": "make > a"}, "no rule", [("write", "a", ())], id="what the shell did"
-        ),
+        pytest.param("bash", {"command": "make; cat a; ls"}, "no rule", ["read a"], id="but behind ;"),
+        pytest.param("bash", {"command": "make > a"}, "no rule", ["write a"], id="what the shell did"),
     ],
 )
 def test_of_a_call_that_failed_counts_what_came_before(
-    name: str, arguments: Any, result: str, expected: list[tuple[Any, ...]]
+    name: str, arguments: Any, result: str, expected: list[str]
 ) -> None:
     check(name, arguments, *expected, result=result, is_error=True)
     if name == "bash":
         check(name, arguments, *expected, result=f"{result}\n[exit 2]")
-
-
-def test_a_patch_in_a_script_has_its_line_ends_in_words() -> None:
-    script = 'await tools.apply_patch("*** Begin Patch\\n*** Update File: a.py\\n@@\\n+x\\n*** End Patch")'
-    check("exec", {"input": script}, ("edit", "a.py", ()))
-
-
-def test_a_patch_in_the_text_of_a_file_is_not_applied() -> None:
-    check("write", {"path": "test.py", "content": PATCH}, ("write", "test.py", ()))
 
 
 NAMES = st.sampled_from(
