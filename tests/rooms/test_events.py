@@ -41,7 +41,6 @@ SOURCE = EventSource(channel_id="ws1", channel_type="websocket")
 
 
 def nested(depth: int) -> EventContent:
-    """A text inside *depth* composites."""
     content: EventContent = TextContent("core")
     for _ in range(depth):
         content = CompositeContent(parts=[content])
@@ -99,7 +98,6 @@ def test_refuses_what_cannot_be_meant(build: Callable[[], object], message: str)
 
 
 def test_accepts_what_is_just_allowed() -> None:
-    """Five composites inside each other, and the three schemes."""
     assert isinstance(nested(5), CompositeContent)
     for url in ("http://h/a", "https://h/a", "data:image/png;base64,AA"):
         assert MediaContent(url=url, mime_type="image/png").url == url
@@ -163,7 +161,6 @@ def test_accepts_what_is_just_allowed() -> None:
     ],
 )
 def test_every_content_has_a_plain_text(content: EventContent, text: str) -> None:
-    """Every kind of content can be read, and no embedded bytes are."""
     assert plain_text(content) == text
 
 
@@ -180,12 +177,10 @@ def test_every_content_has_a_plain_text(content: EventContent, text: str) -> Non
     ],
 )
 def test_only_texts_are_searched_for(content: EventContent, query: str) -> None:
-    """What is searched for is what somebody wrote."""
     assert query_text(content) == query
 
 
 def test_an_event_has_an_id_and_a_time_by_default() -> None:
-    """Ids are 32 hex digits and differ; the time is aware."""
     first, second = (RoomEvent(room_id="r", source=SOURCE, content=TextContent("x")) for _ in range(2))
     assert len(first.id) == 32
     assert int(first.id, 16) != int(second.id, 16)
@@ -194,7 +189,6 @@ def test_an_event_has_an_id_and_a_time_by_default() -> None:
 
 
 def test_sequences_become_tuples() -> None:
-    """A list given to a value cannot change it later."""
     event = RoomEvent(room_id="r", source=SOURCE, content=TextContent("x"))
     recent = [event]
     context = RoomContext(room=Room(id="r"), recent_events=recent)
@@ -207,7 +201,6 @@ def test_sequences_become_tuples() -> None:
 
 
 def test_a_tool_result_is_read_as_text() -> None:
-    """Text as it is, other values as JSON."""
     assert AIToolResultPart("1", "ls", "plain").as_text == "plain"
     assert AIToolResultPart("1", "ls", {"ä": 1}).as_text == '{"ä": 1}'
 
@@ -227,7 +220,6 @@ async def test_mock_provider_answers_in_turn() -> None:
 
 
 async def test_mock_source_writes_down_its_calls() -> None:
-    """Every method of the port is recorded."""
     source = MockKnowledgeSource([KnowledgeResult("a"), KnowledgeResult("b")])
     assert await source.search("q", room_id="r", limit=1) == [KnowledgeResult("a")]
     await source.index("text", {"event_id": "e"})
@@ -241,8 +233,6 @@ async def test_mock_source_writes_down_its_calls() -> None:
 
 
 async def test_a_source_needs_only_search() -> None:
-    """All else does nothing by default."""
-
     class Searching(KnowledgeSource):
         async def search(
             self, query: str, *, room_id: str | None = None, limit: int = 5

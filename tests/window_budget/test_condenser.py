@@ -110,7 +110,6 @@ def body(summary: Summary) -> str:
     ],
 )
 async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emission], text: str) -> None:
-    """Header, blank line, text; under the user's role."""
     script = Script(*emissions)
     summary = await summarize(MESSAGES, SummarizeDeps(script))
     assert summary == Summary(UserMessage(f"{DIGEST_HEADER}\n\n{text}", 7), covered_count=2)
@@ -143,7 +142,6 @@ async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emi
 async def test_a_failing_model_degrades_to_the_local_digest(
     emissions: list[Emission | Exception], reason: str
 ) -> None:
-    """Never raises; says that, and why, no model wrote it."""
     script = Script(*emissions)
     summary = await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old"))
     assert body(summary) == f"{DIGEST_HEADER}\n\n{local_fallback_digest(MESSAGES, 'old')}"
@@ -176,14 +174,12 @@ async def test_an_invoker_that_cancels_itself_degrades_too_and_a_cancelled_task_
 
 
 async def test_the_scope_decides_the_header() -> None:
-    """A branch has its own."""
     summary = await condense_scope(MESSAGES, SummarizeDeps(Script(done("x"))))
     assert body(summary) == f"{BRANCH_HEADER}\n\nx"
     assert body(await condense_scope(MESSAGES)).startswith(f"{BRANCH_HEADER}\n\n# Carryover\n2 ")
 
 
 async def test_the_model_gets_the_brief_and_one_prompt() -> None:
-    """Brief, one user turn, high thinking, the cap and the token."""
     script, token = Script(done("x")), CancelToken()
     await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old", cancel=token, max_tokens=99))
     prompt = build_summary_prompt(MESSAGES, CondenseScope.SESSION, "old")
@@ -194,7 +190,6 @@ async def test_the_model_gets_the_brief_and_one_prompt() -> None:
 
 
 async def test_a_cancelled_token_asks_no_model() -> None:
-    """And the digest is the local one."""
     script, token = Script(done("x")), CancelToken()
     token.cancel()
     summary = await summarize(MESSAGES, SummarizeDeps(script, cancel=token))
@@ -202,7 +197,6 @@ async def test_a_cancelled_token_asks_no_model() -> None:
 
 
 async def test_a_token_cancelled_during_the_stream_ends_it() -> None:
-    """At the next emission."""
     token = CancelToken()
 
     async def stream() -> AsyncIterator[Emission]:
@@ -215,7 +209,6 @@ async def test_a_token_cancelled_during_the_stream_ends_it() -> None:
 
 
 async def test_an_earlier_digest_counts_one_and_is_carried() -> None:
-    """Not flattened as well."""
     script = Script(done("x"))
     summary = await summarize([CompactionSummaryMessage("# Plan", 9), *MESSAGES], SummarizeDeps(script))
     assert summary.covered_count == 3
@@ -247,19 +240,16 @@ LONG: list[Message] = [
 
 
 async def test_without_a_card_nothing_happens() -> None:
-    """No window, no measure: the very same list comes back."""
     assert await create_condenser()(LONG) is LONG
     assert await create_condenser(CondenserDeps(policy=POLICY))(LONG) is LONG
 
 
 async def test_nothing_condensable_nothing_happens() -> None:
-    """Over budget, but the documented rule finds no cut."""
     huge: list[Message] = [UserMessage("small", 1), UserMessage("x" * 36_000, 1)]
     assert await create_condenser(CondenserDeps(card=CARD))(huge) is huge
 
 
 async def test_over_budget_the_head_becomes_a_digest() -> None:
-    """[digest, *tail], the tail the very same messages."""
     out = list(await create_condenser(CondenserDeps(card=CARD, policy=POLICY))(LONG))
     digest, *tail = out
     assert isinstance(digest, UserMessage)
@@ -274,7 +264,6 @@ def test_the_default_policy_is_the_seeds() -> None:
 
 
 async def test_condense_pins_the_session_scope() -> None:
-    """Also for an empty slice."""
     summary = await condense([])
     assert summary.covered_count == 0
     assert summary.message == UserMessage(
@@ -283,7 +272,6 @@ async def test_condense_pins_the_session_scope() -> None:
 
 
 async def test_a_digest_that_is_no_smaller_changes_nothing() -> None:
-    """However long the model writes, the transcript never grows."""
     verbose = Script(done("# Plan\n" + "word " * 20_000))
     condenser = create_condenser(CondenserDeps(invoke=verbose, card=CARD, policy=POLICY))
     assert await condenser(LONG) is LONG

@@ -140,7 +140,6 @@ def test_a_safe_cut_keeps_calls_and_results_together(words: str, start: int, cut
     ],
 )
 def test_only_the_newest_reply_waits_for_results(words: str, is_open: bool) -> None:
-    """Only the newest reply waits, and only until a prompt comes."""
     assert has_open_calls(transcript(words)) is is_open
 
 
@@ -174,7 +173,6 @@ def check_meter(meter: PrefixMeter, transcript: list[Message], keep: int) -> Non
 
 @given(any_messages, st.integers(0, 30), st.integers(0, 400))
 def test_agrees_with_the_pure_functions(transcript: list[Message], at: int, keep: int) -> None:
-    """However the transcript is cut into pieces on the way in."""
     check_meter(PrefixMeter().extend(transcript[:at]).extend(transcript[at:]), transcript, keep)
 
 

@@ -36,7 +36,6 @@ def test_chunks_hold_everything_in_order_and_fit(transcript: list[Message], max_
 
 
 def test_without_a_card_everything_is_one_chunk() -> None:
-    """Nothing is known of the window."""
     assert chunk_limits(None) == (None, None)
     assert list(split_into_chunks([UserMessage("a"), UserMessage("b")], None)) == [["» you: a", "» you: b"]]
 
@@ -85,7 +84,6 @@ async def test_each_chunk_carries_the_digest_of_those_before_it() -> None:
 
 
 async def test_a_failed_chunk_fails_the_whole() -> None:
-    """Half a digest is none."""
     model = Recorder(fails_at=2)
     digest = await request_digest_in_chunks([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
     assert (digest.text, digest.failure, len(model.prompts)) == ("", "modelError", 2)

@@ -67,7 +67,6 @@ def call(arguments: Any) -> AssistantMessage:
     ],
 )
 def test_the_estimates_of_the_seed_document(message: Message, tokens: int) -> None:
-    """A message of each kind, with its figure."""
     assert estimate_message_tokens(message) == tokens
 
 
@@ -81,7 +80,6 @@ def test_other_blocks_weigh_as_their_serialized_form(block: Result | CommandBloc
 
 
 def test_arguments_nested_too_deeply_to_print_still_weigh() -> None:
-    """Measuring never raises."""
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]
@@ -101,7 +99,6 @@ messages = st.lists(
 
 @given(messages)
 def test_prefix_sums_ascend_from_zero_to_the_total(transcript: list[Message]) -> None:
-    """n + 1 sums; each step is the cost of one message."""
     before = prefix_tokens(transcript)
     assert before[0] == 0
     assert before[-1] == estimate_tokens(transcript)
@@ -131,7 +128,6 @@ def test_the_limit_is_a_share_of_the_window_less_the_reserve(
 
 
 def test_over_budget_means_strictly_over_the_limit() -> None:
-    """At the limit is not over it."""
     messages: list[Message] = [UserMessage("small"), UserMessage("ok")]
     at = BudgetPolicy(1.0, 1)
     total = estimate_tokens(messages)

@@ -80,7 +80,6 @@ def test_an_id_used_again_belongs_to_the_nearest_call() -> None:
 
 
 def test_the_compactable_tools_are_those_whose_output_can_be_had_again() -> None:
-    """The seed's set, to the letter, and its default."""
     assert compactable_tool_names() == {
         "read",
         "grep",

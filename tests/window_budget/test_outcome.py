@@ -50,7 +50,6 @@ def test_a_models_digest_stands_before_the_files_and_the_kept_messages() -> None
 
 
 def test_a_failed_or_oversized_digest_is_replaced_by_the_local_one() -> None:
-    """With the reason."""
     failed = apply_plan(MESSAGES, plan(), ModelDigest(failure="refused"))
     assert (failed.summary_source, failed.fallback_reason) == ("localFallback", "refused")
     oversized = apply_plan(MESSAGES, plan(), ModelDigest("word " * 9000))
@@ -59,7 +58,6 @@ def test_a_failed_or_oversized_digest_is_replaced_by_the_local_one() -> None:
 
 
 def test_an_input_that_stays_is_the_very_object() -> None:
-    """Nothing dropped, nothing counted."""
     short = MESSAGES[4:]
     result = keep_unchanged(short, plan(short), "nothingToDrop")
     assert result.messages is short
@@ -68,7 +66,6 @@ def test_an_input_that_stays_is_the_very_object() -> None:
 
 
 def test_a_plan_that_folds_nothing_needs_no_digest() -> None:
-    """Its messages are the tail as it fits."""
     found = plan()
     assert apply_without_digest(found).messages == found.tail.messages
 

@@ -69,7 +69,6 @@ def options(
     ],
 )
 def test_a_plan_that_does_nothing_says_why(words: str, asked: BudgetRequest, reason: str) -> None:
-    """Typed, and everything stays."""
     messages = transcript(words)
     plan = plan_compaction(messages, asked)
     assert (plan.noop, plan.cut, plan.dropped_count, plan.dropped_tokens) == (reason, 0, 0, 0)
@@ -94,14 +93,12 @@ def test_a_plan_that_does_nothing_says_why(words: str, asked: BudgetRequest, rea
     ],
 )  # fmt: skip
 def test_the_tail_begins_at_a_safe_cut(words: str, asked: BudgetRequest, cut: int, kept: list[int]) -> None:
-    """The cut, and what stays."""
     plan = plan_compaction(transcript(words), asked)
     assert (plan.noop, plan.cut, list(plan.kept)) == (None, cut, kept)
     assert plan.prompt_index == (kept[0] if kept[0] < cut else None)
 
 
 def test_a_plan_adds_up() -> None:
-    """Counts and tokens of what goes, stays and comes back."""
     messages = transcript("u900 t300 t900 t900 u20 a300")
     plan = plan_compaction(messages, options())
     assert (plan.cut, plan.dropped_count, len(plan.kept)) == (7, 7, 2)
@@ -124,7 +121,6 @@ def test_files_leave_a_long_digest_its_room() -> None:
 
 
 def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new() -> None:
-    """So that it never erases what it carries, and always shrinks."""
     small = plan_compaction(transcript("u100 a100 u100"), options(None, force=True))
     assert 90 <= small.digest_tokens <= 110
     carrying = plan_compaction(transcript("d600 u100 a100 u100"), options(None, force=True))
@@ -147,7 +143,6 @@ def test_a_digest_may_be_as_large_as_the_one_it_carries_and_half_of_what_is_new(
 def test_the_meter_reads_estimate_occupancy_and_overhead(
     asked: BudgetRequest, room: int | None, is_over: bool
 ) -> None:
-    """Estimate, live occupancy and overhead against the limit."""
     messages = transcript("u500 a500 a489")
     total = estimate_tokens(messages)
     gate = read_meter(messages, asked)

@@ -94,7 +94,6 @@ def test_each_message_is_flattened_under_its_role(message: Message, text: str) -
     ],
 )
 def test_digests_and_restored_files_are_not_flattened_as_words_of_the_user(text: str, line: str) -> None:
-    """A digest stays a digest on the second pass."""
     assert flatten_transcript([UserMessage(text)]) == line
 
 
@@ -135,14 +134,12 @@ def test_a_prompt_has_its_blocks_in_order() -> None:
 
 
 def test_the_framing_differs_by_scope() -> None:
-    """And nothing else does."""
     session, branch = (build_summary_prompt([UserMessage("hi")], scope, "old") for scope in CondenseScope)
     assert session.split("\n\n")[0] != branch.split("\n\n")[0]
     assert session.split("\n\n")[1:] == branch.split("\n\n")[1:]
 
 
 def test_instructions_of_the_user_come_last() -> None:
-    """Appended, so that they are read after the headings."""
     prompt = build_summary_prompt([UserMessage("hi")], instructions="keep the SQL")
     assert prompt.endswith("keep the SQL")
 
@@ -151,5 +148,4 @@ def test_instructions_of_the_user_come_last() -> None:
     "word", ["archival", "do NOT reply", "tools", "paths", "commands", "Invent nothing", "`none`"]
 )
 def test_the_brief_and_the_template_have_the_fixed_parts(word: str) -> None:
-    """The content facts of the brief."""
     assert word in CONDENSER_BRIEF

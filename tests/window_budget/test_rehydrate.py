@@ -54,7 +54,6 @@ def check(dropped: Sequence[Message], *expected: str, kept: Sequence[Message] = 
     ],
 )
 def test_only_successful_reads_with_a_body_are_restored(messages: list[Message]) -> None:
-    """Only successful reads with something in them."""
     check(messages)
 
 
@@ -77,7 +76,6 @@ def test_the_budget_stops_but_the_freshest_always_comes() -> None:
 @pytest.mark.parametrize("tool", ["edit", "write"])
 @pytest.mark.parametrize("where", ["dropped", "kept"])
 def test_a_file_changed_since_is_not_restored_from_history(tool: str, where: str) -> None:
-    """Its text is history; a failed change is none."""
     read, change = use("read", "a.py"), use(tool, "src/../a.py", old_string="x", new_string="y")
     check(read + change if where == "dropped" else read, kept=[] if where == "dropped" else change)
     failed = use(tool, "a.py", is_error=True)
@@ -97,7 +95,6 @@ def test_partial_reads_come_back_as_those_ranges() -> None:
 
 
 def test_several_ranges_count_as_one_file() -> None:
-    """Five files, however many ranges."""
     dropped = [m for number in range(5) for m in use("read", f"f{number}.py")]
     dropped += [
         m for number in range(3) for m in use("read", "g.py", f"part {number}", offset=1 + 10 * number)
@@ -106,7 +103,6 @@ def test_several_ranges_count_as_one_file() -> None:
 
 
 def test_a_restored_file_can_be_restored_again() -> None:
-    """On the next pass it counts as a read of that range."""
     first = rehydrate_recent_reads(use("read", "a b (1).py", "one", offset=5, limit=6), [])
     assert rehydrate_recent_reads(first, []) == first
 
@@ -144,7 +140,6 @@ def test_restored_files_stay_inside_the_budget() -> None:
 
 @pytest.mark.parametrize(("budget", "max_messages"), [(119, 5), (1000, 0), (-5, 5), (1000, -2)])
 def test_with_nothing_to_spend_nothing_is_restored(budget: int, max_messages: int) -> None:
-    """Neither tokens nor messages."""
     messages = use("read", "a.py", "x")
     assert restore_candidates(candidates(messages), messages, budget, max_messages) == ()
 

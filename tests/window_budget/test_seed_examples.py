@@ -61,14 +61,12 @@ async def scripted_model(conversation: Conversation, options: StreamOptions) -> 
 
 
 async def test_build_a_network_free_condenser() -> None:
-    """Identity: nothing to do without a window to measure."""
     condenser = create_condenser(CondenserDeps())
     out = await condenser(LONG_TRANSCRIPT)
     assert out is LONG_TRANSCRIPT
 
 
 async def test_drive_the_summary_path_with_a_scripted_model() -> None:
-    """[digest message, ...recent tail]."""
     condenser = create_condenser(
         CondenserDeps(invoke=scripted_model, card=MY_CARD, policy=AUTO_CONDENSE_POLICY)
     )
@@ -80,7 +78,6 @@ async def test_drive_the_summary_path_with_a_scripted_model() -> None:
 
 
 def test_use_the_budget_math_directly() -> None:
-    """Total, limit, gate, plan."""
     assert (
         estimate_tokens(LONG_TRANSCRIPT)
         > budget_limit(MY_CARD, AUTO_CONDENSE_POLICY)
@@ -94,7 +91,6 @@ def test_use_the_budget_math_directly() -> None:
 
 
 async def test_branch_archival_via_the_scope_wrapper() -> None:
-    """The branch has its own header."""
     summary = await condense_scope(LONG_TRANSCRIPT, SummarizeDeps(invoke=scripted_model))
     assert isinstance(summary.message, UserMessage)
     assert str(summary.message.content).startswith("[branch digest — archived from a path not taken]")

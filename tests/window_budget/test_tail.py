@@ -42,7 +42,6 @@ def test_a_giant_result_keeps_its_ends_and_says_how_to_read_the_rest() -> None:
 
 
 def test_other_bodies_say_what_to_do_as_well() -> None:
-    """Commands, notes, outputs that are not text."""
     bodies: list[Message] = [
         BashExecutionMessage("cat log", "x" * 9000, 0),
         CustomMessage("note", "x" * 9000),
@@ -69,7 +68,6 @@ def test_clipping_fits_or_goes_to_the_shortest(sizes: list[int], max_tokens: int
 
 
 def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
-    """With a marker; its images go."""
     prompt = UserMessage((TextBlock("Do this. " * 9000), ImageBlock("image/png", "AA")), 7)
     clipped = clip_prompt(prompt, 500)
     assert isinstance(clipped, UserMessage)
@@ -81,7 +79,6 @@ def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
 
 
 def test_blanking_frees_something_or_is_left() -> None:
-    """Errors and bodies shorter than the placeholder stay."""
     group: list[Message] = [AssistantMessage(tuple(ToolCallBlock(str(n), "read", {}) for n in range(9)))]
     group += [result("0", "read", 10), result("1", "read", 900)]
     group += [ToolResultMessage("2", "read", (TextBlock("no such file " * 9),), is_error=True)]
@@ -95,7 +92,6 @@ def test_blanking_frees_something_or_is_left() -> None:
 
 
 def test_an_image_of_a_stale_result_goes_with_it() -> None:
-    """However short its text is; the newest results keep theirs."""
     image = ImageBlock("image/png", "A" * 4_000)
     calls = [AssistantMessage((ToolCallBlock(str(n), "read", {"path": f"{n}.png"}),)) for n in range(12)]
     shown = [ToolResultMessage(str(n), "read", (TextBlock("an image"), image)) for n in range(12)]

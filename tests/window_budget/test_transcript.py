@@ -12,7 +12,6 @@ from sidecar.window_budget import (
 
 
 def test_a_transcript_is_a_sequence_of_its_messages() -> None:
-    """Index, slice, iterate, compare."""
     first: list[Message] = [UserMessage("a"), UserMessage("b")]
     one = Transcript.of(first)
     two = one.extend([UserMessage("c")])

@@ -22,7 +22,6 @@ from sidecar.rooms.knowledge.words import split_chunks, words_in_names
 
 @pytest.fixture
 def index() -> Iterator[TextIndex]:
-    """An empty index in memory."""
     made = TextIndex(None)
     yield made
     made.close()
@@ -36,7 +35,6 @@ def put(index: TextIndex, **texts: str) -> None:
 
 
 def found(index: TextIndex, query: str, **options: object) -> list[str]:
-    """The keys found."""
     return [hit.key for hit in index.find(query, limit=9, **options)]  # type: ignore[arg-type]  # plain options
 
 
@@ -58,7 +56,6 @@ def found(index: TextIndex, query: str, **options: object) -> list[str]:
     ],
 )
 def test_documents_are_found_by_their_words(index: TextIndex, query: str, keys: list[str]) -> None:
-    """By words, names, parts of names and titles."""
     put(
         index,
         one="the budget of the window",
@@ -74,14 +71,12 @@ def test_documents_are_found_by_their_words(index: TextIndex, query: str, keys: 
 
 
 def test_a_whole_name_beats_its_parts(index: TextIndex) -> None:
-    """However the name was written on either side."""
     put(index, camel="userName = 1", snake="user_name = 1", prose="the user said his name", other="filler")
     for query in ("userName", "user_name"):
         assert found(index, query)[2] == "prose"
 
 
 def test_a_hit_says_where(index: TextIndex) -> None:
-    """Room, key, time, the lines meant and a score."""
     text = "\n".join(f"line {number}" for number in range(1, 200)) + "\nthe parser\nends"
     index.put(Document(room="r", key="k", title="src/a.py", text=text, created_at_ms=7))
     index.put(Document(room="r", key="l", title="src/b.py", text="other"))
@@ -92,7 +87,6 @@ def test_a_hit_says_where(index: TextIndex) -> None:
 
 
 def test_more_of_the_query_scores_higher(index: TextIndex) -> None:
-    """And the scores are shares of the best there could be."""
     put(
         index,
         both="parser budget",
@@ -106,7 +100,6 @@ def test_more_of_the_query_scores_higher(index: TextIndex) -> None:
 
 
 def test_a_document_is_found_once(index: TextIndex) -> None:
-    """However many of its chunks say it; the best is shown."""
     put(
         index, long="\n".join(["parser"] * 59 + ["x"] * 61 + ["parser parser"] + ["x"] * 59), short="a parser"
     )
@@ -125,7 +118,6 @@ def test_a_search_finds_the_documents_of_all_rooms_but_excluded_ones(index: Text
 
 
 def test_put_replaces_and_skips(index: TextIndex) -> None:
-    """The same again costs nothing, something else takes its place."""
     assert index.put(Document(room="r", key="k", title="t", text="parser"))
     assert not index.put(Document(room="r", key="k", title="t", text="parser"))
     assert index.put(Document(room="r", key="k", title="t", text="window"))
@@ -133,7 +125,6 @@ def test_put_replaces_and_skips(index: TextIndex) -> None:
 
 
 def test_dropped_documents_are_not_found(index: TextIndex) -> None:
-    """One, a folder, or a room."""
     for key in ("src", "src/a", "src/b/c", "src0", "srcs/d"):
         index.put(Document(room="r", key=key, title="", text="parser"))
         index.put(Document(room="q", key=key, title="", text="parser"))
@@ -164,8 +155,6 @@ def test_the_version_stands_for_the_way_words_are_taken() -> None:
 
 
 def test_a_batch_is_all_or_nothing(index: TextIndex) -> None:
-    """What was taken in before the failure is not there."""
-
     def put_and_fail() -> None:
         with index.batch():
             index.put(Document(room="r", key="k", title="", text="parser"))
@@ -207,7 +196,6 @@ def filled(path: Path) -> None:
 
 
 def test_an_index_is_kept_on_disk(tmp_path: Path) -> None:
-    """Folders are made; what was put is there after reopening."""
     path = tmp_path / "a" / "b.db"
     filled(path)
     index, lost = open_index(path)
@@ -216,12 +204,10 @@ def test_an_index_is_kept_on_disk(tmp_path: Path) -> None:
 
 
 def overwrite_header(path: Path) -> None:
-    """No database any more."""
     path.write_bytes(b"garbage" * 1000)
 
 
 def raise_version(path: Path) -> None:
-    """A database of another version."""
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -231,7 +217,6 @@ def raise_version(path: Path) -> None:
 def test_a_broken_or_outdated_index_is_begun_anew(
     tmp_path: Path, harm: Callable[[Path], None], kept: bool
 ) -> None:
-    """What may not be an index at all is kept beside the new one."""
     path = tmp_path / "index.db"
     filled(path)
     harm(path)
@@ -269,7 +254,6 @@ def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_opened_is_not_broken(tmp_path: Path) -> None:
-    """A folder in its place is the caller's business."""
     with pytest.raises(sqlite3.OperationalError) as error:
         open_index(tmp_path)
     assert not is_broken(error.value)
@@ -293,7 +277,6 @@ async def test_the_thread_survives_a_file_that_breaks_under_it(tmp_path: Path) -
 
 
 async def test_the_thread_says_that_an_old_index_was_set_aside(tmp_path: Path) -> None:
-    """Also when it was so before anything was asked."""
     path = tmp_path / "index.db"
     filled(path)
     raise_version(path)

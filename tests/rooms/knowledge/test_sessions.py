@@ -41,7 +41,6 @@ async def sessions() -> AsyncIterator[SessionsIndex]:
 
 
 async def nodes(index: SessionsIndex, query: str, **options: Any) -> list[str]:
-    """The events found."""
     return [hit.key for hit in await index.find(query, limit=5, **options)]
 
 
@@ -80,14 +79,12 @@ async def test_an_event_replaces_the_one_of_its_id() -> None:
 
 
 async def test_newer_messages_come_first_among_equals() -> None:
-    """The same words said twice."""
     async with sessions() as index:
         await index.add([message("s3", f"m{number}", "deploy on friday", number) for number in range(3)])
         assert await nodes(index, "deploy") == ["m2", "m1", "m0"]
 
 
 async def test_many_events_are_added_in_batches() -> None:
-    """More than one batch's worth."""
     async with sessions() as index:
         await index.add(message("s", str(number), f"number{number}", number) for number in range(150))
         assert await nodes(index, "number149") == ["149"]
@@ -105,7 +102,6 @@ class Bench:
 
     @asynccontextmanager
     async def past(self) -> AsyncIterator[SessionsIndex]:
-        """A source that has caught up."""
         made = SessionsIndex(self.archive, FOLDER, self.database, on_error=self.troubles.append)
         made.start()
         await made.wait_until_idle()

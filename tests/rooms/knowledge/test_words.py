@@ -37,7 +37,6 @@ from sidecar.rooms.knowledge.words import (
     ],
 )
 def test_names_hold_words(text: str, words: list[str]) -> None:
-    """What the index would not see by itself."""
     assert words_in_names(text) == words
 
 
@@ -55,18 +54,15 @@ def test_names_hold_words(text: str, words: list[str]) -> None:
     ],
 )
 def test_a_question_becomes_words(query: str, words: list[str]) -> None:
-    """Each word once, in lower case."""
     assert query_words(query) == words
 
 
 def test_a_pasted_file_is_no_endless_query() -> None:
-    """Its first words are searched for."""
     assert len(query_words(" ".join(f"word{number}Part" for number in range(9000)))) == MAX_QUERY_WORDS
 
 
 @given(st.text(max_size=60))
 def test_clean_text_can_be_stored(text: str) -> None:
-    """Encoded, and without NUL."""
     assert b"\0" not in to_storable(text).encode("utf-8")
 
 
@@ -82,7 +78,6 @@ def test_chunks_lose_nothing(text: str, scale: int) -> None:
 
 
 def test_a_very_long_line_is_divided() -> None:
-    """All its chunks are of that line."""
     assert [(chunk.line, len(chunk.text)) for chunk in split_chunks("a\n" + "x" * 13_000)] == [
         (1, 1),
         (2, 6000),
@@ -133,7 +128,6 @@ def test_an_excerpt_shows_the_best_line(
     ],
 )
 def test_rare_words_are_ranked_by(counts: Mapping[str, int], words: list[str]) -> None:
-    """The rarer a word, the more it says."""
     weights = choose_ranking_words(counts, 10_000, 5000)
     assert list(weights) == words
     assert sorted(weights.values(), reverse=True) == list(weights.values())
@@ -142,7 +136,6 @@ def test_rare_words_are_ranked_by(counts: Mapping[str, int], words: list[str]) -
 
 @given(st.floats(-1e6, 10, allow_nan=False), st.dictionaries(st.text(max_size=3), st.floats(1e-6, 20)))
 def test_scores_compare(bm25: float, weights: Mapping[str, float]) -> None:
-    """Always 0 to 1."""
     score = normalize_rank(bm25, weights)
     assert 0.0 <= score <= 1.0
     assert math.isfinite(score)

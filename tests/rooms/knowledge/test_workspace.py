@@ -29,12 +29,10 @@ class Files:
         self.errors: list[Exception] = []
 
     def list(self) -> Iterable[Path]:
-        """List all files."""
         self.threads.add(threading.get_ident())
         return list(self.texts)
 
     def read(self, path: Path) -> str | None:
-        """Read one."""
         self.threads.add(threading.get_ident())
         self.reads.append(path.name)
         text = self.texts.get(path)
@@ -57,7 +55,6 @@ class Files:
 
     @asynccontextmanager
     async def source(self, *, build: bool = True, **options: Any) -> AsyncIterator[FilesIndex]:
-        """A source over these files, built and in the end closed."""
         source = self.source_of(**options)
         if build:
             source.refresh()
@@ -72,7 +69,6 @@ async def places(source: FilesIndex, query: str) -> list[str]:
 
 
 async def test_finds_say_where_they_are() -> None:
-    """The path, the line, and the lines from there."""
     text = "import os\n\n\ndef load_config(path):\n    return os.stat(path)\n"
     async with Files(src__app_py=text, src__other_py="x = 1\n").source() as source:
         (hit,) = await source.find("where is the loadConfig function?", limit=5)
@@ -82,7 +78,6 @@ async def test_finds_say_where_they_are() -> None:
 
 
 async def test_paths_are_searched() -> None:
-    """By folder, by name, by a part of a name."""
     async with Files(src__userStore_py="pass", docs__guide_py="pass").source() as source:
         assert await places(source, "userstore") == ["src/userStore.py:1"]
         assert await places(source, "store") == ["src/userStore.py:1"]
@@ -90,14 +85,12 @@ async def test_paths_are_searched() -> None:
 
 
 async def test_the_limit_holds() -> None:
-    """Best first, no more than asked for."""
     files = Files(**{f"f{number}_py": "parser" for number in range(9)})
     async with files.source() as source:
         assert len(await source.find("parser", limit=3)) == 3
 
 
 async def test_everything_blocking_is_off_the_event_loop() -> None:
-    """Listing and reading too."""
     files = Files(a_py="parser")
     async with files.source() as source:
         assert await places(source, "parser") == ["a.py:1"]
@@ -105,7 +98,6 @@ async def test_everything_blocking_is_off_the_event_loop() -> None:
 
 
 async def test_progress_is_told_batch_by_batch() -> None:
-    """In files; one that cannot be read is done, too."""
     files = Files(broken_py=OSError("denied"), **{f"f{number}_py": "x" for number in range(39)})
     async with files.source():
         assert files.progress == [(32, 40), (40, 40)]
@@ -113,7 +105,6 @@ async def test_progress_is_told_batch_by_batch() -> None:
 
 
 async def test_changes_and_deletions_are_taken_in() -> None:
-    """Only the files that were named are read again."""
     files = Files(a_py="parser", b_py="parser", pkg__c_py="parser", pkg__sub__d_py="parser")
     async with files.source() as source:
         files.reads.clear()
@@ -127,7 +118,6 @@ async def test_changes_and_deletions_are_taken_in() -> None:
 
 
 async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
-    """RetrievePlan it says so; there are no ignore rules here."""
     files = Files(a_py="parser")
     async with files.source() as source:
         source.note_change(ROOT / "node_modules" / "x.js")
@@ -139,7 +129,6 @@ async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
 
 
 async def test_refresh_reads_all_and_indexes_what_differs() -> None:
-    """What is listed no more goes, what is new comes."""
     files = Files(a_py="parser", b_py="parser", **{"odd\ud800_py": "parser"})
     async with files.source() as source:
         del files.texts[ROOT / "a.py"]
@@ -162,7 +151,6 @@ async def test_refresh_reads_all_and_indexes_what_differs() -> None:
 async def test_sizes_and_kinds(
     text: str, query: str, place: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The index stays bounded."""
     monkeypatch.setattr("sidecar.rooms.knowledge.workspace.MAX_FILE_CHARS", 99)
     async with Files(big_py=text, a_py="window").source() as source:
         assert await places(source, query) == place
@@ -180,7 +168,6 @@ async def test_an_index_on_disk_is_taken_up_again(tmp_path: Path) -> None:
 
 
 async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
-    """By itself, from the files."""
     files, path = Files(a_py="parser"), tmp_path / "index.db"
     path.write_bytes(b"garbage" * 999)
     async with files.source(build=False, database=path) as source:
@@ -190,7 +177,6 @@ async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
 
 
 async def test_it_answers_while_it_is_built() -> None:
-    """With what is there so far."""
     files = Files(**{f"f{number}_py": "parser" for number in range(64)})
     gate, reached = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -214,7 +200,6 @@ async def test_it_answers_while_it_is_built() -> None:
 
 
 async def test_what_could_not_be_listed_is_tried_again() -> None:
-    """The error is reported, and the next notice begins anew."""
     files = Files(a_py="parser")
 
     def failing() -> Iterable[Path]:
@@ -233,7 +218,6 @@ async def test_what_could_not_be_listed_is_tried_again() -> None:
 
 
 async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
-    """No notice is lost."""
     files = Files(a_py="parser")
     loop = asyncio.get_running_loop()
     steps: list[Callable[[], None]] = []
@@ -261,7 +245,6 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again() -> None:
 
 
 async def test_close_ends_the_build() -> None:
-    """And notices after it do nothing."""
     files = Files(**{f"f{number}_py": "parser" for number in range(200)})
     source = files.source_of()
     source.refresh()

@@ -38,7 +38,6 @@ class Bench:
         )
 
     def put(self, name: str, text: str | bytes | None) -> None:
-        """Change a file; the workspace hears of it."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if text is None:

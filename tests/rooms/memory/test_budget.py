@@ -37,7 +37,6 @@ COSTS = st.lists(st.integers(1, 3000), max_size=40)
     ],
 )
 def test_a_truncated_text_gives_its_length(n_chars: int, max_chars: int, kept: int, n_result: int) -> None:
-    """The marker names the original length, in a line of its own."""
     body = "x" * n_chars
     shorter = truncate_text(body, max_chars)
     marker = "" if n_chars == n_result else f"\n[... truncated from {n_chars} chars ...]"
@@ -46,7 +45,6 @@ def test_a_truncated_text_gives_its_length(n_chars: int, max_chars: int, kept: i
 
 @pytest.mark.parametrize(("n_events", "n_truncated"), [(1, 0), (2, 1), (3, 1), (4, 2)])
 def test_only_the_older_half_is_truncated(n_events: int, n_truncated: int) -> None:
-    """Of three events only the first."""
     events = [make_event("e", TextContent("x" * 3000)) for _ in range(n_events)]
     lengths = [event_tokens(each) for each in truncate_older(events, 2000)]
     assert lengths == [501] * n_truncated + [751] * (n_events - n_truncated)
@@ -77,7 +75,6 @@ def test_only_texts_and_never_the_original() -> None:
     ],
 )
 def test_the_overflowing_event_is_kept(costs: list[int], budget: int, min_events: int, cut: int) -> None:
-    """Walk from the newest until the budget overflows."""
     assert recency_cut(costs, budget, min_events) == cut
 
 
@@ -134,7 +131,6 @@ def test_a_summary_is_due_for_the_oldest_events(load: MemoryLoad, cut: int | Non
 
 @given(COSTS, st.integers(-100, 20_000))
 def test_fitting_cut_keeps_the_longest_tail_that_fits(costs: list[int], budget: int) -> None:
-    """One event more would not fit, unless nothing was cut."""
     cut = tail_cut(costs, budget)
     assert 0 <= cut <= max(0, len(costs) - 1)
     assert sum(costs[cut:]) <= budget or cut == max(0, len(costs) - 1)
@@ -171,13 +167,11 @@ class Counted(list[int]):
     n_looks = 0
 
     def __getitem__(self, index: Any) -> Any:
-        """Count, then look."""
         self.n_looks += 1
         return super().__getitem__(index)
 
 
 def test_each_event_is_looked_at_once() -> None:
-    """However many have to go."""
     recent, fitting = Counted([400] * 20_000), Counted([400] * 20_000)
     assert (recency_cut(recent, 10**9, 5), tail_cut(fitting, 10**9)) == (0, 0)
     assert (recent.n_looks, fitting.n_looks) == (20_000, 20_000)
@@ -188,7 +182,6 @@ def test_each_event_is_looked_at_once() -> None:
     [("max_context_tokens", 0), ("truncate_chars", 0), ("summary_max_tokens", 0), ("min_events", -1)],
 )
 def test_settings_that_cannot_be_meant(setting: str, value: int) -> None:
-    """The error names the setting and its value."""
     with pytest.raises(RoomValueError, match=f"{setting} is {value}"):
         MemoryLimits(**{"max_context_tokens": 10, setting: value})
 
@@ -202,7 +195,6 @@ def test_settings_that_cannot_be_meant(setting: str, value: int) -> None:
     ],
 )
 def test_the_current_event_takes_its_room(current: int, room: int) -> None:
-    """History shares the window with the event that is answered."""
     assert MemoryLimits(100).room_beside(current) == room
 
 
@@ -232,7 +224,6 @@ def test_fit_items_returns_what_fits_as_it_is() -> None:
 
 
 def test_a_message_and_an_event_are_cut_to_a_cap() -> None:
-    """What fits, or would not get shorter, stays as it is."""
     message, event = AIMessage("user", "x" * 400), make_event("e", TextContent("x" * 400))
     assert message_tokens(fit_message(message, 40)) <= 40
     assert event_tokens(fit_event(event, 40)) <= 40

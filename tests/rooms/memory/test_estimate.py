@@ -26,7 +26,6 @@ from turns import nest_lists
     ("text", "tokens"), [("", 1), ("abc", 1), ("abcd", 2), ("x" * 400, 101), ("é" * 4, 2)]
 )
 def test_a_text_costs_a_token_for_four_characters(text: str, tokens: int) -> None:
-    """A quarter of the characters, rounded down, and one."""
     assert text_tokens(text) == tokens
 
 
@@ -46,7 +45,6 @@ def test_a_text_costs_a_token_for_four_characters(text: str, tokens: int) -> Non
     ],
 )
 def test_a_message_costs_its_parts(message: AIMessage, tokens: int) -> None:
-    """Four for the message, and each part by its kind."""
     assert message_tokens(message) == tokens
 
 
@@ -63,7 +61,6 @@ def test_a_message_costs_its_parts(message: AIMessage, tokens: int) -> None:
     ],
 )
 def test_an_event_costs_its_content(content: EventContent, tokens: int) -> None:
-    """An event has no overhead of its own."""
     assert event_tokens(make_event("e", content)) == tokens
 
 
@@ -76,6 +73,5 @@ def test_a_value_that_is_too_deep_to_be_printed_has_a_cost() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 2, 10, 1000])
 def test_chars_within_is_the_longest_that_fits(tokens: int) -> None:
-    """One character more would cost one token more."""
     longest = chars_within(tokens)
     assert (text_tokens("x" * longest), text_tokens("x" * (longest + 1))) == (tokens, tokens + 1)

@@ -40,7 +40,6 @@ def event(name: str, body: str = "hi", *, kind: str = "websocket", who: str | No
     ],
 )
 def test_a_line_names_its_speaker(said: RoomEvent, speaker: str | None, line: str) -> None:
-    """Who, and what."""
     made = event_line(said, said.content, speaker)
     assert made.label + made.text == line
 
@@ -62,7 +61,6 @@ def test_speakers_are_named_where_there_are_several(events: list[RoomEvent], nam
 
 
 def test_several_assistants_are_told_apart() -> None:
-    """By their channels."""
     first, second = event("a", kind="ai"), event("b", kind="ai")
     other = RoomEvent(
         id="c", room_id="r", source=EventSource(channel_id="ai2", channel_type="ai"), content=second.content

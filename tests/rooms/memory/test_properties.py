@@ -78,16 +78,13 @@ class Scribe(AIProvider):
 
     @property
     def model_name(self) -> str:
-        """Its name."""
         return "scribe"
 
     @property
     def context_window(self) -> int | None:
-        """Its window."""
         return self.window
 
     async def generate(self, context: AIContext) -> AIResponse:
-        """Answer with a note, or raise."""
         self.prompts.append(str(context.messages[0].content))
         if not self.answers[min(len(self.prompts), len(self.answers)) - 1]:
             raise RuntimeError("overloaded")
@@ -105,7 +102,6 @@ def event(number: int, size: int, version: int = 0) -> RoomEvent:
 
 
 def edited(events: list[RoomEvent], target: int, version: int) -> None:
-    """Edit one of *events* in place."""
     number = target % len(events)
     events[number] = replace(events[number], content=event(number, 60, version).content)
 
@@ -169,7 +165,6 @@ def test_the_budget_holds(talk: Conversation) -> None:
 @cases(25)
 @given(CONVERSATIONS)
 def test_twice_is_the_same(talk: Conversation) -> None:
-    """The same room gives the same views and the same prompts."""
     first, second = (Scribe(talk.answers, talk.context_window) for _ in range(2))
     assert [view(each) for each in asyncio.run(follow(talk, first))] == [
         view(each) for each in asyncio.run(follow(talk, second))

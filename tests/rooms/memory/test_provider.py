@@ -23,7 +23,6 @@ from sidecar.rooms.memory import MemoryProvider, MemoryResult, MockMemoryProvide
 async def test_the_window_holds_the_newest_events(
     max_events: int, recent: str, current: str, kept: str
 ) -> None:
-    """The slice is taken first, then the current event left out."""
     context = RoomContext(room=Room(id="r"), recent_events=[make_event(name) for name in recent])
     result = await SlidingWindowMemory(max_events).retrieve("r", make_event(current), context)
     assert "".join(each.id for each in result.events) == kept
@@ -31,14 +30,12 @@ async def test_the_window_holds_the_newest_events(
 
 
 async def test_the_window_is_fifty_by_default() -> None:
-    """Of sixty events the last forty-nine, and the current one."""
     recent = [make_event(str(number)) for number in range(60)]
     context = RoomContext(room=Room(id="r"), recent_events=recent)
     assert (await SlidingWindowMemory().retrieve("r", recent[-1], context)).events == recent[10:59]
 
 
 def test_a_negative_window_is_refused() -> None:
-    """Instead of slicing from the wrong end."""
     with pytest.raises(RoomValueError, match="max_events is -1"):
         SlidingWindowMemory(-1)
 
@@ -67,7 +64,6 @@ async def test_a_provider_needs_only_retrieve() -> None:
 
 
 async def test_the_mock_of_the_seed() -> None:
-    """The seed's own example, and the other calls it records."""
     context = RoomContext(room=Room(id="room1"))
     mock = MockMemoryProvider(messages=[AIMessage(role="system", content="Summary of conversation")])
     result = await mock.retrieve("room1", make_event("a"), context)
@@ -82,7 +78,6 @@ async def test_the_mock_of_the_seed() -> None:
 
 
 async def test_results_are_each_calls_own() -> None:
-    """What a channel appends to one result is not in the next."""
     mock = MockMemoryProvider(events=[make_event("a")])
     context = RoomContext(room=Room(id="r"))
     (await mock.retrieve("r", make_event("b"), context)).events.clear()

@@ -29,12 +29,10 @@ def event(number: int, record: Record) -> RoomEvent:
 
 
 def read_events(path: Path) -> list[RoomEvent]:
-    """The beginning of a recording."""
     return [event(number, record) for number, record in enumerate(read_records(path)[:MAX_EVENTS])]
 
 
 def said(of: RoomEvent) -> str:
-    """The words of an event."""
     content = of.content
     return content.body if isinstance(content, TextContent) else str(getattr(content, "result", ""))
 

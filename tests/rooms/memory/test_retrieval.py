@@ -38,7 +38,6 @@ ROOM = RoomContext(room=Room(id="r"))
 
 
 def inner() -> MockMemoryProvider:
-    """A memory that holds HISTORY."""
     return MockMemoryProvider(HISTORY.messages, HISTORY.events)
 
 
@@ -69,12 +68,10 @@ class Odd(KnowledgeSource):
         self.behaviour = behaviour
 
     def search(self, query: str, *, room_id: str | None = None, limit: int = 5) -> Any:
-        """Not even a coroutine function."""
         return self.behaviour()
 
 
 async def returning(value: object) -> object:
-    """Return *value* as an answer."""
     return value
 
 
@@ -84,7 +81,6 @@ def raising() -> None:
 
 
 async def cancelling() -> None:
-    """Cancel oneself."""
     raise asyncio.CancelledError
 
 
@@ -103,7 +99,6 @@ async def cancelling() -> None:
     ],
 )
 async def test_the_current_text_is_the_query(said: EventContent | str, query: str | None) -> None:
-    """What the current event says, when it says enough."""
     source = finds(("a", 1))
     listed = await lines([source], said)
     assert source.search_calls == ([] if query is None else [(query, "r", 5)])
@@ -111,12 +106,10 @@ async def test_the_current_text_is_the_query(said: EventContent | str, query: st
 
 
 async def test_without_sources_nothing_is_added() -> None:
-    """The inner result is returned as it is."""
     assert await lines([]) == []
 
 
 async def test_nothing_found_changes_nothing() -> None:
-    """No message at all."""
     assert await lines([finds(), finds()]) == []
 
 
@@ -128,7 +121,6 @@ async def test_results_are_merged_by_score() -> None:
 
 
 async def test_no_more_than_max_results_are_shown() -> None:
-    """Bounds what is asked for and what is shown."""
     first, second = finds(("a", 0.2), ("b", 0.1)), finds(("c", 0.3))
     assert await lines([first, second], max_results=2) == ["- c", "- a"]
     assert first.search_calls[0].limit == 2
@@ -149,7 +141,6 @@ async def test_no_more_than_max_results_are_shown() -> None:
     ],
 )
 async def test_the_largest_items_shrink_first(result: KnowledgeResult, item: list[str]) -> None:
-    """One item a find."""
     assert await lines([MockKnowledgeSource([result])]) == item
 
 
@@ -166,13 +157,11 @@ async def test_the_largest_items_shrink_first(result: KnowledgeResult, item: lis
     ],
 )
 async def test_a_bad_source_costs_only_itself(behaviour: Callable[[], Any]) -> None:
-    """The others' finds are shown."""
     assert await lines([Odd(behaviour), finds(("good", 0.5)), Odd(behaviour)]) == ["- good"]
 
 
 @pytest.mark.parametrize("score", [None, math.nan, math.inf, -math.inf, "high", -3.0])
 async def test_a_score_that_is_no_number_counts_nothing(score: Any) -> None:
-    """The order of the others is as it should be."""
     odd = finds(("odd", score), ("fine", 0.2))
     assert await lines([finds(("low", 0.1)), odd, finds(("high", 0.9))]) == [
         "- high",
@@ -222,7 +211,6 @@ async def test_a_source_that_hangs_is_not_waited_for() -> None:
 
 
 async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
-    """Nothing goes on behind the caller's back."""
     entered, cancelled = asyncio.Event(), asyncio.Event()
 
     async def waiting() -> list[KnowledgeResult]:
@@ -256,7 +244,6 @@ async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
 async def test_the_current_message_never_retrieves_itself(
     metadata: Mapping[str, str], text: str, shown: bool
 ) -> None:
-    """It was taken in before it is answered."""
     source = MockKnowledgeSource(
         [KnowledgeResult(text, 1.0, metadata=metadata), KnowledgeResult("plan", 0.5)]
     )
@@ -322,8 +309,6 @@ async def test_ingested_text_reaches_the_sources(
 
 
 async def test_clear_and_close_reach_everybody() -> None:
-    """Whatever one of them does."""
-
     class Stuck(MockMemoryProvider):
         async def clear(self, room_id: str) -> None:
             raise RuntimeError("stuck")
@@ -341,7 +326,6 @@ async def test_clear_and_close_reach_everybody() -> None:
 
 
 def test_the_name_tells_the_inner_memory() -> None:
-    """It says what it wraps."""
     assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"
 
 
@@ -361,7 +345,6 @@ def test_scores_are_scaled_to_one(given: list[object], scaled: list[float]) -> N
 
 
 def test_of_results_that_count_alike_the_nearer_comes_first() -> None:
-    """Beside a score above 0 the negative ones all count 0."""
     given = [KnowledgeResult("far", -0.9), KnowledgeResult("near", -0.1), KnowledgeResult("hit", 0.4)]
     found = merge_results([given], make_event("now", "why?"), 5)
     assert [(each.content, each.score) for each in found] == [("hit", 0.4), ("near", 0), ("far", 0)]

@@ -101,7 +101,6 @@ def test_events_that_slid_out_of_sight_are_found(uncovered: str, present: str, k
 
 
 def test_a_new_link_covers_its_events() -> None:
-    """A link is added, and what it covers is uncovered no more."""
     before = SummaryChain(uncovered=(make_event("a"), make_event("b"), make_event("c")))
     after = append_link(before, "notes", marks("ab"), absorbed=["prior"], now=9.0)
     assert after == SummaryChain(

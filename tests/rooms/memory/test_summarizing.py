@@ -63,7 +63,6 @@ def shown(provider: MockAIProvider) -> list[int]:
 
 
 def cost(result: MemoryResult) -> int:
-    """What a result costs."""
     return sum(map(message_tokens, result.messages)) + sum(map(event_tokens, result.events))
 
 
@@ -93,19 +92,16 @@ class Chat:
         )
 
     async def ask(self, current: RoomEvent = NOW, *, channel_id: str | None = None) -> MemoryResult:
-        """Retrieve, the room's tail being all events."""
         self.fixed.events = list(self.events)
         context = RoomContext(room=Room(id="r"), recent_events=self.events)
         return await self.memory.retrieve("r", current, context, channel_id=channel_id)
 
 
 def ids(result: MemoryResult) -> list[str]:
-    """The events of a result."""
     return [event.id for event in result.events]
 
 
 def named(*numbers: int) -> list[str]:
-    """The ids of numbered events."""
     return [f"e{number}" for number in numbers]
 
 
@@ -113,14 +109,12 @@ def named(*numbers: int) -> list[str]:
 
 
 async def test_what_fits_is_passed_on() -> None:
-    """Half of the window exactly: neither tier opens."""
     chat = Chat([sized(number, 1000) for number in range(5)])
     assert await chat.ask() == MemoryResult([], chat.events)
     assert chat.provider.calls == []
 
 
 async def test_tier_1_truncates_the_older_half() -> None:
-    """Above half of the window, without a model."""
     chat = Chat([sized(number, 1000) for number in range(6)])
     result = await chat.ask()
     bodies = [str(getattr(event.content, "body", "")) for event in result.events]
@@ -139,7 +133,6 @@ async def test_tier_2_summarises_the_oldest() -> None:
 
 
 async def test_the_request_is_a_conversation_with_options() -> None:
-    """Cold, bounded, one message with a line an event."""
     assistant = EventSource(channel_id="ai", channel_type="ai")
     events = [make_event("a", "what is it?" + "?" * 4000), make_event("b", "it is", assistant)]
     chat = Chat([*events, *(sized(number, 2000) for number in range(6))])
@@ -164,8 +157,6 @@ async def test_other_calls_are_passed_to_the_inner_memory() -> None:
 
 
 async def test_a_failing_inner_memory_does_not_keep_the_model_open() -> None:
-    """Its error is raised all the same."""
-
     class Stuck(MockMemoryProvider):
         async def close(self) -> None:
             raise RuntimeError("stuck")
@@ -188,7 +179,6 @@ async def test_a_failing_inner_memory_does_not_keep_the_model_open() -> None:
     ],
 )
 async def test_every_event_is_kept_or_shown(sizes: list[int], max_tokens: int, n_kept: int) -> None:
-    """And the budget holds, the current event included."""
     chat = Chat([sized(number, size) for number, size in enumerate(sizes)], max_tokens=max_tokens)
     result = await chat.ask()
     n_dropped = len(sizes) - n_kept
@@ -277,7 +267,6 @@ async def test_all_prior_summaries_are_chained() -> None:
 
 
 async def test_a_knowledge_message_is_no_summary() -> None:
-    """Also when it comes from a real retrieval memory."""
     events = [sized(number, 1000) for number in range(20)]
     source = MockKnowledgeSource([KnowledgeResult(f"{HEADER} is how it begins")])
     retrieval = RetrievalMemory([source], MockMemoryProvider([summary("earlier")], events))
@@ -326,7 +315,6 @@ async def test_the_current_event_is_budgeted() -> None:
 
 
 async def test_who_spoke_is_kept() -> None:
-    """Where more than one person did."""
     speakers = [EventSource("ws", "websocket", participant_id=name) for name in ("ann", "bob")]
     events = [make_event("a", "yes" + "." * 4000, speakers[0]), make_event("b", "no", speakers[1])]
     chat = Chat([*events, *(sized(number, 2000) for number in range(6))])
@@ -350,7 +338,6 @@ async def test_an_event_that_exceeds_the_window_is_cut_in_the_view() -> None:
 
 
 async def test_the_same_conversation_is_summarised_once() -> None:
-    """Within the time to live; for each channel on its own."""
     chat = Chat([sized(number, 1000) for number in range(20)])
     first = await chat.ask()
     chat.now_s = 1799.0
@@ -376,7 +363,6 @@ async def test_an_old_summary_is_not_thrown_away_for_its_age() -> None:
 
 
 async def test_at_most_200_conversations_are_remembered() -> None:
-    """The one that was quiet for longest is forgotten first."""
     chat = Chat([sized(number, 1000) for number in range(20)])
     for number in range(201):
         await chat.ask(channel_id=str(number))
@@ -407,7 +393,6 @@ async def test_failures_are_not_remembered(answer: str | Exception, placeholder:
 
 
 async def test_the_prior_summary_stays_beside_the_placeholder() -> None:
-    """Our own, and the inner memory's."""
     chat = Chat(
         [sized(number, 1000) for number in range(20)],
         "own notes",
@@ -424,7 +409,6 @@ async def test_the_prior_summary_stays_beside_the_placeholder() -> None:
 
 
 async def test_the_pieces_before_a_failure_count() -> None:
-    """They are not shown again, and only the others are missing."""
     chat = Chat(
         [sized(number, 1000) for number in range(20)],
         "first half",
@@ -454,12 +438,10 @@ def edited_by_event(events: list[RoomEvent]) -> list[RoomEvent]:
 
 
 def deleted_by_event(events: list[RoomEvent]) -> list[RoomEvent]:
-    """A later event takes the third back."""
     return [*events, make_event("delete", DeleteContent("e3"))]
 
 
 def deleted_in_place(events: list[RoomEvent]) -> list[RoomEvent]:
-    """The third event is gone."""
     return [*events[:3], *events[4:]]
 
 
@@ -498,7 +480,6 @@ async def test_only_the_summaries_after_the_change_are_made_again() -> None:
 
 
 async def test_a_changed_prior_summary_is_not_ignored() -> None:
-    """What the inner memory knows now goes into a new summary."""
     chat = Chat([sized(number, 1000) for number in range(20)], messages=[summary("day one")])
     await chat.ask()
     chat.fixed.messages = [summary("day one, corrected")]
@@ -520,7 +501,6 @@ class Waiting(MockAIProvider):
         self.asked = asyncio.Event()
 
     async def generate(self, context: AIContext) -> AIResponse:
-        """Wait, then answer in turn."""
         self.asked.set()
         response = await super().generate(context)
         await self.let_go.wait()
@@ -535,7 +515,6 @@ def waiting_chat(*responses: str) -> tuple[Chat, Waiting]:
 
 
 async def test_concurrent_retrieves_share_one_call() -> None:
-    """Five of them, and each result is its own."""
     chat, provider = waiting_chat()
     tasks = [asyncio.create_task(chat.ask()) for _ in range(5)]
     await provider.asked.wait()
@@ -548,7 +527,6 @@ async def test_concurrent_retrieves_share_one_call() -> None:
 
 
 async def test_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
-    """And then finds that nothing is left to summarise."""
     chat, provider = waiting_chat()
     first = asyncio.create_task(chat.ask())
     await provider.asked.wait()
@@ -561,7 +539,6 @@ async def test_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
 
 
 async def test_clearing_a_room_leaves_the_others() -> None:
-    """Only the cleared one is summarised again."""
     events = [sized(number, 1000) for number in range(20)]
     provider = MockAIProvider(["notes"])
     memory = SummarizingMemory(MockMemoryProvider(events=events), provider, 10_000)
@@ -576,7 +553,6 @@ async def test_clearing_a_room_leaves_the_others() -> None:
 
 
 async def test_a_summary_under_way_does_not_survive_a_clear() -> None:
-    """Who waits for it still gets it; it is not kept."""
     chat, provider = waiting_chat("old", "new")
     task = asyncio.create_task(chat.ask())
     await provider.asked.wait()
@@ -587,7 +563,6 @@ async def test_a_summary_under_way_does_not_survive_a_clear() -> None:
 
 
 async def test_close_during_a_call() -> None:
-    """The call ends, and who waits for it gets the placeholder."""
     chat, provider = waiting_chat()
     task = asyncio.create_task(chat.ask())
     await provider.asked.wait()

@@ -19,7 +19,6 @@ class Gate:
         self.n_runs = 0
 
     async def run(self, call: SharedCall[str]) -> str:
-        """Wait, then return "done"."""
         self.n_runs += 1
         self.entered.set()
         try:
@@ -31,7 +30,6 @@ class Gate:
 
 
 async def test_waiters_share_the_outcome() -> None:
-    """Three waiters, one run; then the lane is free."""
     calls: SharedCalls[str, str] = SharedCalls()
     gate = Gate()
     call = calls.start("lane", "key", gate.run)
@@ -43,7 +41,6 @@ async def test_waiters_share_the_outcome() -> None:
 
 
 async def test_a_cancelled_waiter_cancels_nobody_else() -> None:
-    """The call goes on for who is left."""
     calls: SharedCalls[str, str] = SharedCalls()
     gate = Gate()
     call = calls.start("lane", "key", gate.run)
@@ -89,7 +86,6 @@ async def test_detached_calls_go_on_for_their_waiters() -> None:
 
 
 async def test_close_ends_the_calls_and_tells_their_waiters() -> None:
-    """They get None, and are not cancelled themselves."""
     calls: SharedCalls[str, str] = SharedCalls()
     gate = Gate()
     waiter = asyncio.create_task(calls.join("lane", calls.start("lane", "key", gate.run)))
