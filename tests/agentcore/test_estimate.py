@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sidecar.agentcore.estimate import (
     byte_length,
     clip_middle,
-    context_after,
     context_estimate_adapter,
     cost_in_prompt,
     estimate_context_tokens,
@@ -19,7 +18,6 @@ from sidecar.agentcore.estimate import (
     estimate_total,
     first_bytes,
     prompt_tokens,
-    shorten,
 )
 from sidecar.agentcore.memory import ContextUsageEstimate
 from sidecar.agentcore.messages import (
@@ -129,6 +127,11 @@ VECTOR = Usage(input=100, output=999, cache_read=50, cache_write=25, total_token
             ContextUsageEstimate(175, 175, 0, 1),
             id="the newest counts",
         ),
+        pytest.param(
+            [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())],
+            ContextUsageEstimate(195, 175, 20, 1),
+            id="a usage of zeros hides nothing",
+        ),
     ],
 )
 def test_the_hybrid_starts_from_the_newest_trusted_usage(
@@ -140,11 +143,6 @@ def test_the_hybrid_starts_from_the_newest_trusted_usage(
         expected.usage_tokens,
         expected.trailing_tokens,
     )
-
-
-def test_zero_usage_hides_nothing() -> None:
-    messages = [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())]
-    assert estimate_context_tokens(messages) == ContextUsageEstimate(195, 175, 20, 1)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +200,6 @@ def test_usage_older_than_a_compaction_is_not_trusted(messages: list[AgentMessag
     assert estimate_context_tokens(messages).last_usage_index == index
 
 
-def test_the_last_output_counts_for_the_trigger() -> None:
-    assert context_after(answer(VECTOR), VECTOR) == 175 + 999
-    assert context_after(answer(Usage(input=100)), Usage(input=100)) == 100 + 20
-
-
 def test_what_is_not_sent_costs_nothing_to_send() -> None:
     failed = answer(None, stop_reason="error")
     assert (cost_in_prompt(failed), estimate_total([failed])) == (0, 20)
@@ -235,13 +228,6 @@ def test_a_cut_keeps_characters_whole(text: str, limit: int) -> None:
     assert byte_length(cut) <= max(limit, 0)
     missing = text[len(cut) :]
     assert not missing or byte_length(cut + missing[0]) > limit
-
-
-@given(TEXTS, st.integers(3, 120))
-def test_shorten_is_the_text_or_its_beginning_and_dots(text: str, limit: int) -> None:
-    short = shorten(text, limit)
-    assert byte_length(short) <= limit
-    assert short == text or (short.endswith("...") and text.startswith(short[:-3]))
 
 
 @given(TEXTS, st.integers(0, 200))

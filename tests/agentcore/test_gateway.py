@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,8 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from sidecar.llmgateway.scripted import EndWithoutDone, Hang, Raise, Say, ScriptedModel, Step
+from turns import user as user_turn
 
 TEXT = st.text(max_size=12)
 JSON = st.recursive(
@@ -205,27 +208,7 @@ def test_what_is_no_json_is_named_and_comes_back() -> None:
 
 
 ASKED = (text_message("system", "be brief"), text_message("user", "sum up"))
-
-
-class Invoker:
-    """A model invoker that yields *emissions* and remembers what it was asked; an exception is raised."""
-
-    def __init__(self, *emissions: gateway.Emission | Exception, cancel: CancelToken | None = None) -> None:
-        self.asked: list[tuple[gateway.Conversation, gateway.StreamOptions]] = []
-        self._emissions = emissions
-        self._cancel = cancel
-
-    def __call__(self, conversation: gateway.Conversation, options: gateway.StreamOptions) -> gateway.Channel:
-        self.asked.append((conversation, options))
-        return self._stream()
-
-    async def _stream(self) -> AsyncIterator[gateway.Emission]:
-        for emission in self._emissions:
-            if isinstance(emission, Exception):
-                raise emission
-            yield emission
-        if self._cancel is not None:
-            self._cancel.cancel("esc")
+NO_MORE = EndWithoutDone()
 
 
 def reply(text: str, stop: gateway.StopReason = "complete") -> gateway.Reply:
@@ -263,7 +246,7 @@ USAGE = Usage(10, 5, 3, 0, 18)
     ],
 )
 async def test_what_a_channel_says(emissions: Sequence[gateway.Emission], expected: Message) -> None:
-    assert await InvokerModel(Invoker(*emissions)).generate(ASKED) == expected
+    assert await InvokerModel(ScriptedModel([[*emissions, NO_MORE]])).generate(ASKED) == expected
 
 
 @pytest.mark.parametrize(
@@ -278,7 +261,8 @@ async def test_what_a_channel_says(emissions: Sequence[gateway.Emission], expect
     ],
 )
 async def test_stop_reasons_are_translated(stop: gateway.StopReason, expected: StopReason) -> None:
-    answer = await InvokerModel(Invoker(gateway.DoneEmission(reply("x", stop)))).generate(ASKED)
+    model = ScriptedModel([[gateway.DoneEmission(reply("x", stop))]])
+    answer = await InvokerModel(model).generate(ASKED)
     assert answer.stop_reason == expected
 
 
@@ -289,29 +273,26 @@ async def test_what_a_model_is_asked(
     thinking: ThinkingLevel | None, expected: gateway.ThinkingLevel | None
 ) -> None:
     token = CancelToken()
-    invoker = Invoker(gateway.DoneEmission(reply("x")))
+    invoker = ScriptedModel([[gateway.DoneEmission(reply("x"))]])
     await InvokerModel(invoker, cancel=lambda: token).generate(ASKED, max_tokens=7, thinking=thinking)
-    assert invoker.asked == [
-        (
-            gateway.Conversation((gateway.UserTurn((gateway.TextBlock("sum up"),)),), system="be brief"),
-            gateway.StreamOptions(cancel=token, thinking=expected, max_output_tokens=7),
-        )
-    ]
+    (call,) = invoker.calls
+    assert call.conversation == gateway.Conversation((user_turn("sum up"),), system="be brief")
+    assert call.options == gateway.StreamOptions(cancel=token, thinking=expected, max_output_tokens=7)
 
 
-@pytest.mark.parametrize("as_emission", [True, False])
-async def test_an_error_is_raised(as_emission: bool) -> None:
-    error = gateway.GatewayError("rate_limit", "slow down")
-    emission = gateway.ErrorEmission(error) if as_emission else error
+SLOW_DOWN = gateway.GatewayError("rate_limit", "slow down")
+
+
+@pytest.mark.parametrize("step", [gateway.ErrorEmission(SLOW_DOWN), Raise(SLOW_DOWN)])
+async def test_an_error_is_raised(step: Step) -> None:
     with pytest.raises(gateway.GatewayError, match="slow down"):
-        await InvokerModel(Invoker(emission)).generate(ASKED)
+        await InvokerModel(ScriptedModel([[step]])).generate(ASKED)
 
 
 async def test_a_cancelled_call_raises_the_tokens_own_error() -> None:
     token = CancelToken()
-    model = InvokerModel(Invoker(gateway.TextEmission("half"), cancel=token), cancel=lambda: token)
-    with pytest.raises(CancelledByToken, match="esc"):
-        await model.generate(ASKED)
-    aborted = Invoker(gateway.ErrorEmission(gateway.GatewayError("aborted", "aborted")))
-    with pytest.raises(CancelledByToken, match="esc"):
-        await InvokerModel(aborted, cancel=lambda: token).generate(ASKED)
+    asyncio.get_running_loop().call_soon(token.cancel, "esc")
+    model = InvokerModel(ScriptedModel([[Say("half"), Hang()], [NO_MORE]]), cancel=lambda: token)
+    for _ in range(2):
+        with pytest.raises(CancelledByToken, match="esc"):
+            await model.generate(ASKED)

@@ -17,7 +17,6 @@ from sidecar.agentcore.plan import (
     cut_index,
     find_turn_start,
     fit_budget,
-    newest_prompt_index,
     plan_compaction,
     tail_starts,
 )
@@ -59,13 +58,6 @@ def test_a_view_of_tail_and_summary_fits_at_every_window(window: int, reserve: i
         assert budget.keep <= budget.threshold // 2
         assert budget.keep + budget.summary_floor <= budget.soft <= budget.threshold
         assert budget.hard + budget.summary_floor == budget.threshold
-
-
-@given(st.integers(8000, 36_000))
-def test_small_windows_do_not_starve(window: int) -> None:
-    budget = fit_budget(window)
-    assert budget.threshold >= window * 4 // 10
-    assert budget.keep >= 1900
 
 
 @pytest.mark.parametrize(
@@ -120,14 +112,9 @@ def loop(n: int) -> list[AgentMessage]:
 
 
 def test_a_tail_of_calls_and_results_is_cut() -> None:
-    """The documented rule finds no cut here; ours keeps the last 19 pairs of 1100 tokens."""
+    """The documented rule finds no cut here, or the answer alone; ours keeps 19 pairs of 1100 tokens."""
     assert cut(loop(200), 20_000) == (401 - 2 * 19, 0)
-
-
-def test_a_final_answer_does_not_shrink_the_tail_to_itself() -> None:
-    """The documented rule keeps the answer alone (401, 0); keep is a minimum."""
-    messages = [*loop(200), text_message("assistant", "done")]
-    assert cut(messages, 20_000) == (401 - 2 * 19, 0)
+    assert cut([*loop(200), text_message("assistant", "done")], 20_000) == (401 - 2 * 19, 0)
 
 
 def calls(*ids: str) -> Message:
@@ -180,10 +167,6 @@ def test_the_cut_is_the_latest_that_keeps_enough(items: list[tuple[int, bool]], 
     index = cut_index(before, may_start, keep, NO_LIMIT)
     allowed = [i for i in range(len(items)) if may_start[i] and before[-1] - before[i] >= keep]
     assert index == max(allowed, default=0)
-
-
-def test_the_newest_prompt_is_found_by_its_role(draw: Draw) -> None:
-    assert [newest_prompt_index(draw(letters)) for letters in ("uauct", "Sact", "")] == [2, -1, -1]
 
 
 SMALL = fit_budget(1000, 200, 100)

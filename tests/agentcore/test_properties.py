@@ -133,21 +133,6 @@ def test_a_clean_history_fits_afterwards_and_loses_no_pair(
     assert repair_message_sequence(sent) == sent
 
 
-@cases(60)
-@given(st.lists(CLEAN, min_size=1, max_size=25).map(joined))
-def test_a_view_is_final(messages: list[AgentMessage]) -> None:
-    """Asked again, with the history or with the view, the answer is the same and nobody is called."""
-    transform = compactor([])
-
-    async def thrice() -> tuple[list[AgentMessage], list[AgentMessage], list[AgentMessage]]:
-        view = list(await transform(messages))
-        return view, list(await transform(messages)), list(await transform(view))
-
-    first, again, of_view = asyncio.run(thrice())
-    assert again == first
-    assert of_view == first
-
-
 @cases(50)
 @given(st.lists(CLEAN, min_size=1, max_size=30))
 def test_raw_and_view_feeding_agree(steps: list[list[AgentMessage]]) -> None:

@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    Channel,
     Conversation,
-    CostSheet,
     DoneEmission,
     Emission,
     ErrorEmission,
     GatewayError,
-    ModelCard,
     Reply,
     StopEmission,
     StopReason,
@@ -30,8 +28,8 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
     UserTurn,
 )
+from sidecar.llmgateway.scripted import EndWithoutDone, Raise, Say, ScriptedModel, Step
 from sidecar.window_budget import (
-    AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
     CONDENSER_BRIEF,
     DIGEST_HEADER,
@@ -56,26 +54,7 @@ MESSAGES: list[Message] = [UserMessage("Fix the parser.", 5), UserMessage("And t
 USAGE = Usage(1, 1)
 
 
-class Script:
-    """A model that answers each call with the same emissions, and remembers what it was asked."""
-
-    def __init__(self, *emissions: Emission | Exception) -> None:
-        self._emissions = emissions
-        self.asked: list[tuple[Conversation, StreamOptions]] = []
-        self.closed = 0
-
-    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        self.asked.append((conversation, options))
-        return self._stream()
-
-    async def _stream(self) -> AsyncIterator[Emission]:
-        try:
-            for emission in self._emissions:
-                if isinstance(emission, Exception):
-                    raise emission
-                yield emission
-        finally:
-            self.closed += 1
+NO_MORE = EndWithoutDone()
 
 
 def done(text: str, stop: StopReason = "complete") -> DoneEmission:
@@ -110,11 +89,9 @@ def body(summary: Summary) -> str:
     ],
 )
 async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emission], text: str) -> None:
-    script = Script(*emissions)
-    summary = await summarize(MESSAGES, SummarizeDeps(script))
+    summary = await summarize(MESSAGES, SummarizeDeps(ScriptedModel([[*emissions, NO_MORE]])))
     assert summary == Summary(UserMessage(f"{DIGEST_HEADER}\n\n{text}", 7), covered_count=2)
     assert (summary.source, summary.fallback_reason) == ("model", None)
-    assert script.closed == 1
 
 
 @pytest.mark.parametrize(
@@ -136,17 +113,16 @@ async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emi
         pytest.param(
             [TextEmission("half"), ErrorEmission(GatewayError("http", "503"))], "modelError", id="an error"
         ),
-        pytest.param([TextEmission("half"), RuntimeError("torn")], "modelError", id="a stream that raises"),
+        pytest.param(
+            [TextEmission("half"), Raise(RuntimeError("torn"))], "modelError", id="a stream that raises"
+        ),
     ],
 )
-async def test_a_failing_model_degrades_to_the_local_digest(
-    emissions: list[Emission | Exception], reason: str
-) -> None:
-    script = Script(*emissions)
+async def test_a_failing_model_degrades_to_the_local_digest(emissions: list[Step], reason: str) -> None:
+    script = ScriptedModel([[*emissions, NO_MORE]])
     summary = await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old"))
     assert body(summary) == f"{DIGEST_HEADER}\n\n{local_fallback_digest(MESSAGES, 'old')}"
     assert (summary.source, summary.fallback_reason) == ("localFallback", reason)
-    assert script.closed == 1
 
 
 async def test_an_invoker_that_cancels_itself_degrades_too_and_a_cancelled_task_ends() -> None:
@@ -174,60 +150,55 @@ async def test_an_invoker_that_cancels_itself_degrades_too_and_a_cancelled_task_
 
 
 async def test_the_scope_decides_the_header() -> None:
-    summary = await condense_scope(MESSAGES, SummarizeDeps(Script(done("x"))))
+    summary = await condense_scope(MESSAGES, SummarizeDeps(ScriptedModel([[done("x")]])))
     assert body(summary) == f"{BRANCH_HEADER}\n\nx"
     assert body(await condense_scope(MESSAGES)).startswith(f"{BRANCH_HEADER}\n\n# Carryover\n2 ")
 
 
 async def test_the_model_gets_the_brief_and_one_prompt() -> None:
-    script, token = Script(done("x")), CancelToken()
+    script, token = ScriptedModel([[done("x")]]), CancelToken()
     await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old", cancel=token, max_tokens=99))
     prompt = build_summary_prompt(MESSAGES, CondenseScope.SESSION, "old")
     conversation = Conversation((UserTurn((TextBlock(prompt),)),), system=CONDENSER_BRIEF)
-    assert script.asked == [
-        (conversation, StreamOptions(cancel=token, thinking="high", max_output_tokens=99))
-    ]
+    (call,) = script.calls
+    assert call.conversation == conversation
+    assert call.options == StreamOptions(cancel=token, thinking="high", max_output_tokens=99)
 
 
 async def test_a_cancelled_token_asks_no_model() -> None:
-    script, token = Script(done("x")), CancelToken()
+    script, token = ScriptedModel([[done("x")]]), CancelToken()
     token.cancel()
     summary = await summarize(MESSAGES, SummarizeDeps(script, cancel=token))
-    assert (script.asked, summary.fallback_reason) == ([], "cancelled")
+    assert (script.calls, summary.fallback_reason) == ([], "cancelled")
 
 
 async def test_a_token_cancelled_during_the_stream_ends_it() -> None:
     token = CancelToken()
 
     async def stream() -> AsyncIterator[Emission]:
-        yield TextEmission("a")
-        token.cancel()
-        yield done("whole")
+        try:
+            yield TextEmission("a")
+            token.cancel()
+            yield done("whole")
+        finally:
+            is_closed.set()
 
+    is_closed = asyncio.Event()
     summary = await summarize(MESSAGES, SummarizeDeps(lambda _c, _o: stream(), cancel=token))
     assert summary.fallback_reason == "cancelled"
+    assert is_closed.is_set()
 
 
 async def test_an_earlier_digest_counts_one_and_is_carried() -> None:
-    script = Script(done("x"))
+    script = ScriptedModel([[done("x")]])
     summary = await summarize([CompactionSummaryMessage("# Plan", 9), *MESSAGES], SummarizeDeps(script))
     assert summary.covered_count == 3
-    assert script.asked[0][0].turns == (
+    assert script.calls[0].conversation.turns == (
         UserTurn((TextBlock(build_summary_prompt(MESSAGES, CondenseScope.SESSION, "# Plan")),)),
     )
 
 
-CARD = ModelCard(
-    "m",
-    "mock",
-    "mock",
-    "M",
-    context_window=4000,
-    max_output_tokens=500,
-    modalities=("text",),
-    reasoning=False,
-    cost=CostSheet(0, 0),
-)
+CARD = card(4000, 500)
 POLICY = BudgetPolicy(trigger_ratio=0.5, keep_recent=300)
 LONG: list[Message] = [
     message
@@ -258,11 +229,6 @@ async def test_over_budget_the_head_becomes_a_digest() -> None:
     assert 0 < len(tail) < len(LONG)
 
 
-def test_the_default_policy_is_the_seeds() -> None:
-    """Three quarters of the window, 6000 tokens of tail, 2048 of reserve."""
-    assert BudgetPolicy(0.75, 6000, 2048) == AUTO_CONDENSE_POLICY
-
-
 async def test_condense_pins_the_session_scope() -> None:
     summary = await condense([])
     assert summary.covered_count == 0
@@ -272,7 +238,7 @@ async def test_condense_pins_the_session_scope() -> None:
 
 
 async def test_a_digest_that_is_no_smaller_changes_nothing() -> None:
-    verbose = Script(done("# Plan\n" + "word " * 20_000))
+    verbose = ScriptedModel([[Say("# Plan\n" + "word " * 20_000)]])
     condenser = create_condenser(CondenserDeps(invoke=verbose, card=CARD, policy=POLICY))
     assert await condenser(LONG) is LONG
-    assert len(verbose.asked) == 1
+    assert len(verbose.calls) == 1

@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway.contract import (
-    TextBlock,
-    ToolCallBlock,
-)
-from sidecar.llmgateway.contract import (
-    ToolResultBlock as Result,
-)
+from properties import cases
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.llmgateway.contract import ToolResultBlock as Result
 from sidecar.window_budget import (
     BRANCH_HEADER,
     AssistantMessage,
@@ -49,12 +45,6 @@ def small_transcript(kinds: str) -> list[Message]:
     return [made[kind] for kind in kinds]
 
 
-def check_slice(kinds: str, *, keep: int, cut: int) -> None:
-    messages = small_transcript(kinds)
-    plan = plan_slice(messages, BudgetPolicy(0.75, keep))
-    assert plan == CondensePlan(cut, kept=tuple(messages[cut:]), dropped=tuple(messages[:cut]))
-
-
 @pytest.mark.parametrize(
     ("kinds", "keep", "cut"),
     [
@@ -71,7 +61,9 @@ def check_slice(kinds: str, *, keep: int, cut: int) -> None:
 )
 def test_a_slice_keeps_the_recent_tail_and_snaps_past_results(kinds: str, keep: int, cut: int) -> None:
     """The lower bound of total - keep, then forward past results; nothing left means no cut."""
-    check_slice(kinds, keep=keep, cut=cut)
+    messages = small_transcript(kinds)
+    plan = plan_slice(messages, BudgetPolicy(0.75, keep))
+    assert plan == CondensePlan(cut, kept=tuple(messages[cut:]), dropped=tuple(messages[:cut]))
 
 
 def transcript(words: str) -> list[Message]:
@@ -93,11 +85,6 @@ def message(word: str) -> Message:
             return UserMessage((Result(word[1:], "out"),))
         case _:
             return ToolResultMessage(word[1:], "read", (TextBlock("out"),))
-
-
-def check_safe_cut(words: str, *, start: int, cut: int) -> None:
-    messages = transcript(words)
-    assert safe_cut(messages, PrefixMeter().extend(messages), start) == cut
 
 
 @pytest.mark.parametrize(
@@ -125,7 +112,8 @@ def check_safe_cut(words: str, *, start: int, cut: int) -> None:
 )
 def test_a_safe_cut_keeps_calls_and_results_together(words: str, start: int, cut: int) -> None:
     """The least safe index at or behind the start, else the greatest before it, else none."""
-    check_safe_cut(words, start=start, cut=cut)
+    messages = transcript(words)
+    assert safe_cut(messages, PrefixMeter().extend(messages), start) == cut
 
 
 @pytest.mark.parametrize(
@@ -176,6 +164,7 @@ def test_agrees_with_the_pure_functions(transcript: list[Message], at: int, keep
     check_meter(PrefixMeter().extend(transcript[:at]).extend(transcript[at:]), transcript, keep)
 
 
+@cases(40)
 @given(any_messages, any_messages, any_messages, st.integers(0, 400))
 def test_versions_do_not_disturb_each_other(
     start: list[Message], left: list[Message], right: list[Message], keep: int

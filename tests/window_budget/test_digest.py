@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model_cards import card
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Channel,
-    Conversation,
-    DoneEmission,
-    Emission,
     ErrorEmission,
     GatewayError,
-    StreamOptions,
-    TextBlock,
 )
+from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.window_budget import Message, SummarizeDeps, UserMessage, flatten_transcript
 from sidecar.window_budget.digest import chunk_limits, request_digest_in_chunks, split_into_chunks
+from turns import texts
 
 messages = st.lists(st.text(max_size=40).map(UserMessage), max_size=20)
 
@@ -49,41 +42,21 @@ def test_a_chunk_and_its_carried_digest_leave_room_for_the_answer(window: int) -
     assert (chunk + carried) / 3.6 + min(1000, window // 4) < window
 
 
-class Recorder:
-    """Answers with the number of the call; fails at *fails_at*."""
-
-    def __init__(self, fails_at: int = 0) -> None:
-        self.prompts: list[str] = []
-        self._fails_at = fails_at
-
-    def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        block = conversation.turns[0].blocks[0]
-        assert isinstance(block, TextBlock)
-        self.prompts.append(block.text)
-        return self._answer(len(self.prompts))
-
-    async def _answer(self, number: int) -> AsyncIterator[Emission]:
-        if number == self._fails_at:
-            yield ErrorEmission(GatewayError("http", "503"))
-        yield DoneEmission(AssistantTurn((TextBlock(f"digest {number} " + "z" * 100),)))
-
-
 async def test_each_chunk_carries_the_digest_of_those_before_it() -> None:
     """The last answer covers all of them; a carried digest is cut to its share."""
-    model = Recorder()
+    model = ScriptedModel([[Say(f"digest {number} " + "z" * 100)] for number in (1, 2, 3)])
     digest = await request_digest_in_chunks(
         [["a"], ["b"], ["c"]], "first", SummarizeDeps(model), carried_chars=12
     )
     assert digest.text.startswith("digest 3 ")
-    carried = [
-        prompt.split("<carried-digest>\n")[1].split("\n</carried-digest>")[0] for prompt in model.prompts
-    ]
+    prompts = [texts(call.conversation.turns)[0] for call in model.calls]
+    carried = [prompt.split("<carried-digest>\n")[1].split("\n</carried-digest>")[0] for prompt in prompts]
     assert carried[0] == "first"
     assert carried[1].startswith("digest 1 zzz\n[... 97 characters cut ...]")
-    assert [prompt.split("<scrollback>\n")[1][0] for prompt in model.prompts] == ["a", "b", "c"]
+    assert [prompt.split("<scrollback>\n")[1][0] for prompt in prompts] == ["a", "b", "c"]
 
 
 async def test_a_failed_chunk_fails_the_whole() -> None:
-    model = Recorder(fails_at=2)
+    model = ScriptedModel([[Say("digest 1")], [ErrorEmission(GatewayError("http", "503"))]])
     digest = await request_digest_in_chunks([["a"], ["b"], ["c"]], None, SummarizeDeps(model))
-    assert (digest.text, digest.failure, len(model.prompts)) == ("", "modelError", 2)
+    assert (digest.text, digest.failure, len(model.calls)) == ("", "modelError", 2)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from model_cards import card
 from sidecar.llmgateway.contract import (
     Conversation,
-    CostSheet,
     DoneEmission,
     Emission,
-    ModelCard,
     Reply,
     StreamOptions,
     TextBlock,
@@ -19,6 +18,7 @@ from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     DEFAULT_KEEP_RECENT,
     AssistantMessage,
+    BudgetPolicy,
     CondenserDeps,
     Message,
     RehydrateOpts,
@@ -34,17 +34,7 @@ from sidecar.window_budget import (
     rehydrate_recent_reads,
 )
 
-MY_CARD = ModelCard(
-    "m",
-    "mock",
-    "mock",
-    "M",
-    context_window=32_000,
-    max_output_tokens=4096,
-    modalities=("text",),
-    reasoning=False,
-    cost=CostSheet(0, 0),
-)
+MY_CARD = card(32_000, 4096)
 LONG_TRANSCRIPT: list[Message] = [
     message
     for number in range(60)
@@ -78,11 +68,9 @@ async def test_drive_the_summary_path_with_a_scripted_model() -> None:
 
 
 def test_use_the_budget_math_directly() -> None:
-    assert (
-        estimate_tokens(LONG_TRANSCRIPT)
-        > budget_limit(MY_CARD, AUTO_CONDENSE_POLICY)
-        == (32_000 - 2048) * 0.75
-    )
+    assert BudgetPolicy(0.75, 6000, 2048) == AUTO_CONDENSE_POLICY
+    limit = budget_limit(MY_CARD, AUTO_CONDENSE_POLICY)
+    assert estimate_tokens(LONG_TRANSCRIPT) > limit == (32_000 - 2048) * 0.75
     assert is_over_budget(LONG_TRANSCRIPT, MY_CARD, AUTO_CONDENSE_POLICY)
     plan = plan_slice(LONG_TRANSCRIPT, AUTO_CONDENSE_POLICY)
     assert [*plan.dropped, *plan.kept] == LONG_TRANSCRIPT

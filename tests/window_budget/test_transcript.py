@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.window_budget import (
-    Message,
-    Transcript,
-    UserMessage,
-)
+from sidecar.window_budget import Message, Transcript, UserMessage
 
 
 def test_a_transcript_is_a_sequence_of_its_messages() -> None:

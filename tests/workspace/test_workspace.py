@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from sidecar.workspace.contract import (
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import FileTracker, Workspace
+from watch_nothing import watch_nothing
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
 
@@ -458,7 +458,7 @@ async def test_a_file_is_deleted_as_it_was_read_or_not_at_all(workspace: Workspa
 
 @posix_only
 async def test_a_client_watches_what_lies_below_its_folders(root: Path) -> None:
-    workspace = Workspace(watch_source=hold)
+    workspace = Workspace(watch_source=watch_nothing)
     link = root / "link"
     link.symlink_to(root)
     give_back = workspace.leave_to_client([link])
@@ -467,11 +467,6 @@ async def test_a_client_watches_what_lies_below_its_folders(root: Path) -> None:
     give_back()
     assert workspace.watch_status().backend == "none"
     await workspace.close()
-
-
-def hold(root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]) -> None:
-    """Watch nothing until stopped."""
-    stop.wait()
 
 
 A, B = Path("/p/a.py"), Path("/p/b.py")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 
 import pytest
 
 from room_events import FakeSessionArchive, make_message
 from sidecar.rooms import KnowledgeResult, KnowledgeSource
-from sidecar.rooms.knowledge.library import KnowledgeLibrary, drop_nested_folders
+from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.workspace.workspace import Workspace
-
-
-def see_nothing(root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]) -> None:
-    """Watch a tree in which nothing happens."""
-    stop.wait()
+from watch_nothing import watch_nothing
 
 
 class Bench:
@@ -24,7 +19,7 @@ class Bench:
         self.home = home
         self.project = project
         self.archive = FakeSessionArchive()
-        self.workspace = Workspace(watch_source=see_nothing)
+        self.workspace = Workspace(watch_source=watch_nothing)
         self.library = KnowledgeLibrary(self.workspace, self.archive, home)
         self.hidden: Collection[str] = ()
         self.progress: list[tuple[int, int]] = []
@@ -82,7 +77,9 @@ async def test_a_folder_inside_another_is_indexed_once(bench: Bench) -> None:
     inner = bench.project / "inner"
     inner.mkdir()
     (inner / "a.py").write_text("alpha = 1\n")
-    sources = await bench.open("s1", "workspace", roots=[inner, bench.project])
+    beside = bench.project.with_name("project-2")
+    sources = await bench.open("s1", "workspace", roots=[inner, bench.project, beside])
+    assert len(sources) == 2
     (found,) = await bench.search(sources, "alpha")
     assert found.content == f"{inner / 'a.py'}:1\nalpha = 1"
 
@@ -139,8 +136,3 @@ async def test_without_names_nothing_is_opened(bench: Bench) -> None:
     assert await bench.open("s1") == []
     assert not bench.home.exists()
     assert bench.library.names == ("workspace", "sessions")
-
-
-def test_folders_inside_others_are_dropped() -> None:
-    roots = [Path("/a/b"), Path("/a"), Path("/a"), Path("/ab")]
-    assert drop_nested_folders(roots) == [Path("/a"), Path("/ab")]

@@ -6,88 +6,15 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from room_events import FakeSessionArchive, make_message
-from sidecar._internal.values import replace
-from sidecar.rooms import RoomEvent, TextContent
+from room_events import DAY, FakeSessionArchive, make_message
 from sidecar.rooms.knowledge.sessions import SessionsIndex
 
 FOLDER = Path("/project")
-
-
-def message(session_id: str, name: str, text: str, at_ms: int) -> RoomEvent:
-    return replace(make_message(session_id, name, text), created_at=datetime.fromtimestamp(at_ms / 1000, UTC))
-
-
-TALK = (
-    message("s1", "n1", "we chose the parser by hand", 100),
-    message("s1", "n2", "the window holds 200000 tokens", 200),
-    message("s2", "n3", "that parser was too slow", 300),
-)
-
-
-@asynccontextmanager
-async def sessions() -> AsyncIterator[SessionsIndex]:
-    """An index that was given TALK, in the end closed."""
-    index = SessionsIndex(FakeSessionArchive(), FOLDER, None, on_error=lambda error: pytest.fail(str(error)))
-    await index.add(TALK)
-    yield index
-    await index.close()
-
-
-async def nodes(index: SessionsIndex, query: str, **options: Any) -> list[str]:
-    return [hit.key for hit in await index.find(query, limit=5, **options)]
-
-
-async def node_ids(index: SessionsIndex, session_id: str) -> frozenset[str]:
-    """The events of a session that are indexed."""
-    return await index._thread.call(lambda index: index.keys(session_id))
-
-
-async def test_a_find_has_the_text_and_its_place() -> None:
-    async with sessions() as index:
-        (hit,) = await index.find("how many tokens?", limit=5)
-        assert (hit.room, hit.key, hit.created_at_ms) == ("s1", "n2", 200)
-        assert hit.chunk.text == "the window holds 200000 tokens"
-        assert 0 < hit.score <= 1
-
-
-@pytest.mark.parametrize(
-    ("exclude", "found"),
-    [
-        pytest.param([], ["n1", "n3"], id="what was said in any session"),
-        pytest.param(["n1"], ["n3"], id="without what the model sees anyway"),
-    ],
-)
-async def test_a_search_finds_what_is_not_excluded(exclude: list[str], found: list[str]) -> None:
-    async with sessions() as index:
-        assert sorted(await nodes(index, "parser", exclude=exclude)) == found
-
-
-async def test_an_event_replaces_the_one_of_its_id() -> None:
-    async with sessions() as index:
-        await index.add([*TALK, replace(TALK[0], content=TextContent("we chose the lexer"))])
-        assert (await nodes(index, "lexer"), await nodes(index, "parser")) == (["n1"], ["n3"])
-        assert await node_ids(index, "s1") == {"n1", "n2"}
-        await index.add([replace(TALK[1], content=TextContent(" "))])
-        assert await node_ids(index, "s1") == {"n1"}
-
-
-async def test_newer_messages_come_first_among_equals() -> None:
-    async with sessions() as index:
-        await index.add([message("s3", f"m{number}", "deploy on friday", number) for number in range(3)])
-        assert await nodes(index, "deploy") == ["m2", "m1", "m0"]
-
-
-async def test_many_events_are_added_in_batches() -> None:
-    async with sessions() as index:
-        await index.add(message("s", str(number), f"number{number}", number) for number in range(150))
-        assert await nodes(index, "number149") == ["149"]
 
 
 class Bench:
@@ -119,12 +46,18 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "index" / "sessions.db")
 
 
-async def test_what_was_said_before_is_found(bench: Bench) -> None:
+async def test_what_was_said_before_is_found_as_it_was_said_last(bench: Bench) -> None:
     bench.put("s1", 1, "the port is 7341", "thanks")
-    bench.put("s2", 2, "the colour is teal")
     async with bench.past() as past:
-        assert await find(past, "which port?") == [("s1", "user.0")]
-        assert await find(past, "teal") == [("s2", "user.0")]
+        (hit,) = await past.find("which port?", limit=5)
+        assert (hit.room, hit.key, hit.chunk.text) == ("s1", "user.0", "the port is 7341")
+        assert hit.created_at_ms == DAY.timestamp() * 1000
+        assert await past.find("port", limit=5, exclude=["user.0"]) == []
+        past.ingest([make_message("s1", f"more.{n}", f"number{n}") for n in range(150)])
+        past.ingest([make_message("s1", "user.0", "the door is 7341"), make_message("s1", "user.1", " ")])
+        assert [await find(past, word) for word in ("port", "thanks")] == [[], []]
+        assert await find(past, "door") == [("s1", "user.0")]
+        assert await find(past, "number149") == [("s1", "more.149")]
 
 
 async def test_a_start_reads_what_has_changed_since(bench: Bench) -> None:

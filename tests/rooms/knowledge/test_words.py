@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar._internal.surrogates import to_storable
 from sidecar.rooms.knowledge.words import (
     MAX_QUERY_WORDS,
     TextChunk,
@@ -59,11 +58,6 @@ def test_a_question_becomes_words(query: str, words: list[str]) -> None:
 
 def test_a_pasted_file_is_no_endless_query() -> None:
     assert len(query_words(" ".join(f"word{number}Part" for number in range(9000)))) == MAX_QUERY_WORDS
-
-
-@given(st.text(max_size=60))
-def test_clean_text_can_be_stored(text: str) -> None:
-    assert b"\0" not in to_storable(text).encode("utf-8")
 
 
 @given(st.text(st.sampled_from("ab\n \r漢"), max_size=300), st.integers(1, 3))

@@ -84,12 +84,6 @@ async def test_paths_are_searched() -> None:
         assert await places(source, "docs/guide.py") == ["docs/guide.py:1", "src/userStore.py:1"]
 
 
-async def test_the_limit_holds() -> None:
-    files = Files(**{f"f{number}_py": "parser" for number in range(9)})
-    async with files.source() as source:
-        assert len(await source.find("parser", limit=3)) == 3
-
-
 async def test_everything_blocking_is_off_the_event_loop() -> None:
     files = Files(a_py="parser")
     async with files.source() as source:
@@ -115,17 +109,6 @@ async def test_changes_and_deletions_are_taken_in() -> None:
         await source.wait_until_idle()
         assert (await places(source, "parser"), await places(source, "window")) == ([], ["a.py:1"])
         assert files.reads == ["a.py"]
-
-
-async def test_a_change_of_what_the_caller_ignores_is_ignored() -> None:
-    files = Files(a_py="parser")
-    async with files.source() as source:
-        source.note_change(ROOT / "node_modules" / "x.js")
-        files.texts[ROOT / "a.py"] = None
-        source.note_change(ROOT / "a.py")
-        await source.wait_until_idle()
-        assert await places(source, "parser") == []
-        assert await places(source, "node_modules") == []
 
 
 async def test_refresh_reads_all_and_indexes_what_differs() -> None:

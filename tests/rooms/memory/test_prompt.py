@@ -11,7 +11,6 @@ from sidecar.rooms.memory.prompt import (
     PromptLine,
     byte_length,
     chunk_lines,
-    divide_line,
     event_line,
     prompt_budget,
     speaker_names,
@@ -19,9 +18,11 @@ from sidecar.rooms.memory.prompt import (
 )
 
 
-def event(name: str, body: str = "hi", *, kind: str = "websocket", who: str | None = None) -> RoomEvent:
+def event(
+    name: str, body: str = "hi", *, kind: str = "websocket", who: str | None = None, channel: str = ""
+) -> RoomEvent:
     """The event *name*, said by *who* over a channel of *kind*."""
-    source = EventSource(channel_id=f"{kind}1", channel_type=kind, participant_id=who)
+    source = EventSource(channel_id=channel or f"{kind}1", channel_type=kind, participant_id=who)
     return RoomEvent(id=name, room_id="r", source=source, content=TextContent(body))
 
 
@@ -53,19 +54,16 @@ def test_a_line_names_its_speaker(said: RoomEvent, speaker: str | None, line: st
             {"a": "Ann Lee", "b": "p2"},
             id="several people, by name where it is known",
         ),
+        pytest.param(
+            [event("a", kind="ai"), event("c", kind="ai", channel="ai2")],
+            {"a": "ai1", "c": "ai2"},
+            id="several assistants, by their channels",
+        ),
     ],
 )
 def test_speakers_are_named_where_there_are_several(events: list[RoomEvent], names: dict[str, str]) -> None:
     """Names appear where ``user`` alone would not tell people apart."""
     assert speaker_names(events, [Participant("p1", display_name="Ann\nLee")]) == names
-
-
-def test_several_assistants_are_told_apart() -> None:
-    first, second = event("a", kind="ai"), event("b", kind="ai")
-    other = RoomEvent(
-        id="c", room_id="r", source=EventSource(channel_id="ai2", channel_type="ai"), content=second.content
-    )
-    assert speaker_names([first, other], []) == {"a": "ai1", "c": "ai2"}
 
 
 def test_the_request_holds_instruction_prior_and_lines() -> None:
@@ -129,8 +127,3 @@ def test_a_long_line_goes_on_in_the_next_piece() -> None:
         ("[user]: four five six", 2),
         ("[user]: end", 3),
     ]
-
-
-def test_a_long_line_is_divided_at_spaces_and_keeps_its_label() -> None:
-    parts = divide_line(PromptLine("[user]: ", "one two three"), 16)
-    assert parts == ["[user]: one ", "[user]: two ", "[user]: three"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from properties import cases
 from sidecar.rooms import (
     AIContext,
-    AIMessage,
     AIProvider,
     AIResponse,
     EventSource,
@@ -160,18 +159,3 @@ def test_the_budget_holds(talk: Conversation) -> None:
         newest = events[len(events) - len(result.events) :]
         assert [each.id for each in result.events] == [each.id for each in newest]
         assert result.events
-
-
-@cases(25)
-@given(CONVERSATIONS)
-def test_twice_is_the_same(talk: Conversation) -> None:
-    first, second = (Scribe(talk.answers, talk.context_window) for _ in range(2))
-    assert [view(each) for each in asyncio.run(follow(talk, first))] == [
-        view(each) for each in asyncio.run(follow(talk, second))
-    ]
-    assert first.prompts == second.prompts
-
-
-def view(turn: tuple[MemoryResult, list[RoomEvent]]) -> tuple[list[AIMessage], list[object]]:
-    """What a turn showed, without the times at which the events were made."""
-    return turn[0].messages, [(each.id, each.content) for each in turn[0].events]

@@ -28,7 +28,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, RetrievalMemory
 from sidecar.rooms.memory.estimate import message_tokens
-from sidecar.rooms.memory.retrieval import is_echo, knowledge_message, merge_results, scale_scores
+from sidecar.rooms.memory.retrieval import knowledge_message
 
 HEADER = "[Relevant context from knowledge sources]"
 
@@ -105,12 +105,9 @@ async def test_the_current_text_is_the_query(said: EventContent | str, query: st
     assert listed == ([] if query is None else ["- a"])
 
 
-async def test_without_sources_nothing_is_added() -> None:
-    assert await lines([]) == []
-
-
-async def test_nothing_found_changes_nothing() -> None:
-    assert await lines([finds(), finds()]) == []
+@pytest.mark.parametrize("sources", [[], [finds(), finds()]], ids=["no source", "empty ones"])
+async def test_nothing_found_changes_nothing(sources: list[KnowledgeSource]) -> None:
+    assert await lines(sources) == []
 
 
 async def test_results_are_merged_by_score() -> None:
@@ -175,6 +172,7 @@ async def test_a_source_that_scores_by_distance_keeps_its_order() -> None:
     """Its scores are negative: the near result comes before the far one, and before weak ones of others."""
     distances = finds(("far", -3.0), ("near", -0.25))
     assert await lines([distances, finds(("weak", 0.5))]) == ["- near", "- weak", "- far"]
+    assert await lines([finds(("far", -0.9), ("near", -0.1), ("hit", 0.4))]) == ["- hit", "- near", "- far"]
 
 
 async def test_scores_of_different_scales_compare() -> None:
@@ -327,35 +325,6 @@ async def test_clear_and_close_reach_everybody() -> None:
 
 def test_the_name_tells_the_inner_memory() -> None:
     assert RetrievalMemory([], inner()).name == "RetrievalMemory(MockMemoryProvider)"
-
-
-@pytest.mark.parametrize(
-    ("given", "scaled"),
-    [
-        ([8, 4, 2], [1, 0.5, 0.25]),
-        ([0.5, -1], [0.5, 0]),
-        ([-0.25, -3], [0.8, 0.25]),
-        ([math.nan, "1", None], [0, 0, 0]),
-        ([-1, None, math.inf], [0.5, 0, 0]),
-        ([], []),
-    ],
-)
-def test_scores_are_scaled_to_one(given: list[object], scaled: list[float]) -> None:
-    assert scale_scores(given) == scaled
-
-
-def test_of_results_that_count_alike_the_nearer_comes_first() -> None:
-    given = [KnowledgeResult("far", -0.9), KnowledgeResult("near", -0.1), KnowledgeResult("hit", 0.4)]
-    found = merge_results([given], make_event("now", "why?"), 5)
-    assert [(each.content, each.score) for each in found] == [("hit", 0.4), ("near", 0), ("far", 0)]
-
-
-@pytest.mark.parametrize(
-    ("content", "metadata", "echo"),
-    [("plan", {"event_id": "now"}, True), ("now what", {"event_id": "e1"}, False), (" now what ", {}, True)],
-)
-def test_the_current_event_is_an_echo(content: str, metadata: dict[str, Any], echo: bool) -> None:
-    assert is_echo(KnowledgeResult(content, 1, "s", metadata), make_event("now", "now what")) is echo
 
 
 class FailsWhenStopped(MockKnowledgeSource):

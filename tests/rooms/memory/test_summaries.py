@@ -8,11 +8,9 @@ from room_events import make_event
 from sidecar.rooms.memory.summaries import (
     SummaryChain,
     SummaryLink,
-    append_link,
     drop_renewable_links,
     drop_stale_links,
     find_slid_events,
-    find_stale_event,
 )
 
 
@@ -98,22 +96,3 @@ def test_events_that_slid_out_of_sight_are_found(uncovered: str, present: str, k
     """Events that leave sight before a summary covers them are not lost."""
     events = [make_event(name) for name in uncovered]
     assert "".join(each.id for each in find_slid_events(events, frozenset(present))) == kept
-
-
-def test_a_new_link_covers_its_events() -> None:
-    before = SummaryChain(uncovered=(make_event("a"), make_event("b"), make_event("c")))
-    after = append_link(before, "notes", marks("ab"), absorbed=["prior"], now=9.0)
-    assert after == SummaryChain(
-        links=(SummaryLink("notes", marks("ab")),),
-        absorbed=frozenset({"prior"}),
-        uncovered=(before.uncovered[2],),
-        folded_at=9.0,
-    )
-    assert (before.text, after.text, after.covered) == (None, "notes", frozenset("ab"))
-
-
-def test_the_first_stale_event_is_found_among_those_not_slid() -> None:
-    links = (SummaryLink("first", {"a": "1", "b": "2"}), SummaryLink("second", {"c": "3"}))
-    assert find_stale_event(links, {"b": "2", "c": "3"}) is None
-    assert find_stale_event(links, {"b": "2", "c": "edited"}) == (1, "c")
-    assert find_stale_event(links, {"a": "1", "c": "3"}) == (0, "b")

@@ -120,7 +120,7 @@ async def test_tier_1_truncates_the_older_half() -> None:
     bodies = [str(getattr(event.content, "body", "")) for event in result.events]
     assert [len(body) for body in bodies] == [2000] * 3 + [3999] * 3
     assert bodies[0].endswith("x\n[... truncated from 3999 chars ...]")
-    assert (chat.provider.calls, chat.events[0]) == ([], sized_again(chat.events[0]))
+    assert (chat.provider.calls, chat.events[0].content) == ([], sized(0, 1000).content)
 
 
 async def test_tier_2_summarises_the_oldest() -> None:
@@ -130,17 +130,6 @@ async def test_tier_2_summarises_the_oldest() -> None:
     assert result == MemoryResult([summary("notes")], chat.events[12:])
     assert shown(chat.provider) == list(range(12))
     assert len(chat.provider.calls) == 1
-
-
-async def test_the_request_is_a_conversation_with_options() -> None:
-    assistant = EventSource(channel_id="ai", channel_type="ai")
-    events = [make_event("a", "what is it?" + "?" * 4000), make_event("b", "it is", assistant)]
-    chat = Chat([*events, *(sized(number, 2000) for number in range(6))])
-    await chat.ask()
-    (call,) = chat.provider.calls
-    assert (call.temperature, call.max_tokens, len(call.messages)) == (0.0, 1000, 1)
-    assert "\n[user]: what is it?" in prompts(chat.provider)[0]
-    assert "\n[assistant]: it is\n[user]: <0|" in prompts(chat.provider)[0]
 
 
 async def test_other_calls_are_passed_to_the_inner_memory() -> None:
@@ -277,15 +266,6 @@ async def test_a_knowledge_message_is_no_summary() -> None:
         "[Relevant context from knowledge sources]",
         HEADER,
     ]
-
-
-async def test_what_the_window_leaves_behind_is_summarised() -> None:
-    """Once it lifts the whole over tier 2; the window itself is not cut for it."""
-    chat = Chat([sized(number, 250) for number in range(40)], window=10)
-    result = await chat.ask(chat.events[-1])
-    assert ids(result) == named(*range(30, 39))
-    assert shown(chat.provider) == list(range(30))
-    assert result.messages == [summary("notes")]
 
 
 async def test_also_when_the_room_forgets_it_first() -> None:
@@ -499,11 +479,15 @@ class Waiting(MockAIProvider):
         super().__init__(responses or ["notes"])
         self.let_go = asyncio.Event()
         self.asked = asyncio.Event()
+        self.has_ended = asyncio.Event()
 
     async def generate(self, context: AIContext) -> AIResponse:
         self.asked.set()
         response = await super().generate(context)
-        await self.let_go.wait()
+        try:
+            await self.let_go.wait()
+        finally:
+            self.has_ended.set()
         return response
 
 
@@ -524,6 +508,22 @@ async def test_concurrent_retrieves_share_one_call() -> None:
     assert len(provider.calls) == 1
     results[0].events.clear()
     assert len(results[1].events) == 8
+
+
+async def test_a_cancelled_waiter_cancels_nobody_else_and_the_last_one_takes_the_call_along() -> None:
+    chat, provider = waiting_chat()
+    first, second = (asyncio.create_task(chat.ask()) for _ in range(2))
+    await provider.asked.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    assert not provider.has_ended.is_set()
+    second.cancel()
+    await asyncio.wait([second])
+    third = asyncio.create_task(chat.ask())
+    await provider.has_ended.wait()
+    provider.let_go.set()
+    assert (await third).messages == [summary("notes")]
+    assert len(provider.calls) == 2
 
 
 async def test_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
@@ -569,11 +569,6 @@ async def test_close_during_a_call() -> None:
     await chat.memory.close()
     unavailable = "[Earlier conversation with 12 messages — summary unavailable]"
     assert (await task).messages == [summary(unavailable)]
-
-
-def sized_again(event: RoomEvent) -> RoomEvent:
-    """The event as it was made, to show that nothing changed it."""
-    return replace(event, content=sized(int(event.id[1:]), 1000).content)
 
 
 async def test_an_event_behind_the_inner_window_is_shown_until_a_summary_covers_it() -> None:
