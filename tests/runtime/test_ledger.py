@@ -45,31 +45,6 @@ def test_one_handler_is_one_subscription() -> None:
     assert ledger.size == 0
 
 
-def test_a_subscription_costs_the_same_among_many() -> None:
-    n_compared = 0
-
-    class Handler:
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        def __call__(self, event: RunEvent) -> None: ...
-
-        def __eq__(self, other: object) -> bool:
-            nonlocal n_compared
-            n_compared += 1
-            return isinstance(other, Handler) and other.number == self.number
-
-        def __hash__(self) -> int:
-            return self.number
-
-    ledger = RunLedger()
-    stops = [ledger.subscribe(Handler(number)) for number in range(1_000)]
-    for stop in stops:
-        stop()
-    assert ledger.size == 0
-    assert n_compared < 5_000
-
-
 def test_an_exception_of_one_handler_keeps_the_event_from_no_other() -> None:
     ledger, heard = RunLedger(), list[RunEvent]()
 

@@ -44,6 +44,41 @@ def results(*ids: str) -> ToolTurn:
     return ToolTurn(tuple(ToolResultBlock(each, f"of {each}", False) for each in ids))
 
 
+def tool_call(call_id: str, name: str = "read", **arguments: Any) -> AssistantTurn:
+    """Return an answer that calls the tool *name*."""
+    return AssistantTurn((ToolCallBlock(call_id, name, arguments),))
+
+
+def tool_result(call_id: str, output: Any = "ok", *, is_error: bool = False) -> ToolTurn:
+    """Return the result of one call."""
+    return ToolTurn((ToolResultBlock(call_id, output, is_error),))
+
+
+def spell_turns(letters: str, size: int = 4) -> list[Turn]:
+    """Return one turn of about *size* characters for each letter.
+
+    ``u`` user, ``a`` assistant, ``c`` call, ``t`` its result, ``b`` two calls, ``p``, ``q`` their results.
+    """
+    turns: list[Turn] = []
+    for index, letter in enumerate(letters):
+        text = f"{letter}{index}".ljust(size, ".")
+        match letter:
+            case "u":
+                turns.append(user(text))
+            case "a":
+                turns.append(assistant(text))
+            case "c":
+                turns.append(tool_call(f"c{index}", path=text))
+            case "t":
+                turns.append(tool_result(f"c{index - 1}", text))
+            case "b":
+                twins = (ToolCallBlock(f"{name}{index}", "read", {"path": text}) for name in "pq")
+                turns.append(calling(*twins))
+            case _:
+                turns.append(tool_result(f"{letter}{letters.rindex('b', 0, index)}", text))
+    return turns
+
+
 def text(prompt: str) -> Content:
     """Return *prompt* as the content of a prompt, as clients send it."""
     return ({"type": "text", "text": prompt},)

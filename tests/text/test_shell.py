@@ -198,7 +198,7 @@ def test_a_line_that_is_understood_is_read_in_the_same_way(line: str) -> None:
 
 @given(st.lists(PIECES | WORDS, min_size=1, max_size=8).map("".join))
 def test_reading_a_line_takes_steps_in_proportion_to_its_length(piece: str) -> None:
-    short, long = (count_steps(lambda line=piece * n: read_command_line(line)) for n in (100, 200))  # type: ignore[misc]  # bound at once
+    short, long = (count_steps(lambda line=piece * n: read_command_line(line)) for n in (40, 80))  # type: ignore[misc]  # bound at once
     assert long <= 2.5 * short + 500
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import READ_LIMIT_BYTES, text_hash
@@ -25,7 +26,7 @@ def sid_of(home: Path, sid: str) -> list[str]:
     return sorted(path.name for path in (home / "checkpoints" / sid).glob("*"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=RAW, mode=st.sampled_from([0o600, 0o644, 0o755, 0o640]))
 def test_any_bytes_and_modes_come_back(tmp_path: Path, raw: bytes, mode: int) -> None:
     contents, path = KeptContents(tmp_path), tmp_path / "a.txt"

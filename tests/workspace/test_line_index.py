@@ -74,7 +74,7 @@ changes = st.builds(
 )
 
 
-@cases(300)
+@cases(150)
 @given(pieces, st.lists(changes, max_size=6), st.sampled_from(ENCODINGS))
 def test_edits_agree_with_a_naive_model(
     text: str, edits: list[TextChange], encoding: PositionEncoding

@@ -106,28 +106,33 @@ def run(signals: Sequence[Signal], state: RunSnapshot = START) -> list[Transitio
     return transitions
 
 
-def prompts(turns: Sequence[Turn]) -> list[Turn]:
-    return [turn for turn in turns if isinstance(turn, UserTurn)]
-
-
 @given(SIGNALS)
-def test_no_prompt_is_lost_and_their_order_stays(signals: list[Signal]) -> None:
-    state = run(signals)[-1].state
+def test_whatever_is_fed_nothing_is_lost_and_history_at_rest_is_sound(signals: list[Signal]) -> None:
+    transitions = run(signals)
+    for signal, (before, after) in zip(signals, pairwise(transitions), strict=True):
+        check_step(signal, before, after)
+    state = transitions[-1].state
     submitted = [signal.input[0] for signal in signals if isinstance(signal, SubmitSignal)]
-    assert prompts(state.messages) + [turn for waiting in state.queued for turn in waiting] == submitted
+    entered = [turn for turn in state.messages if isinstance(turn, UserTurn)]
+    assert entered + [turn for waiting in state.queued for turn in waiting] == submitted
+    for turn in state.messages:
+        assert isinstance(turn, ToolTurn) == any(block.kind == "tool_result" for block in turn.blocks)
 
 
-@given(SIGNALS)
-def test_a_run_at_rest_leaves_no_prompt_waiting(signals: list[Signal]) -> None:
-    for transition in run(signals):
-        assert not transition.state.queued or transition.state.phase not in ("idle", "settled", "faulted")
-
-
-@given(SIGNALS)
-def test_history_at_rest_is_sound(signals: list[Signal]) -> None:
-    for transition in run(signals):
-        if transition.state.phase in ("settled", "faulted"):
-            assert_sound(transition.state.messages)
+def check_step(signal: Signal, before: Transition, after: Transition) -> None:
+    state = after.state
+    if state.phase in ("settled", "faulted"):
+        assert_sound(state.messages)
+    assert not state.queued or state.phase not in ("idle", "settled", "faulted"), "no prompt waits at rest"
+    asks = any(isinstance(effect, InvokeModelEffect) for effect in after.effects)
+    begins_to_wait = state.phase == "invoking" and before.state.phase != "invoking"
+    assert begins_to_wait <= asks <= (state.phase == "invoking")
+    if state.call_usage is not None:
+        assert state.usage_total.input_tokens >= state.call_usage.input_tokens
+        assert state.usage_total.output_tokens >= state.call_usage.output_tokens
+    is_done = isinstance(signal, EmissionSignal) and isinstance(signal.emission, DoneEmission)
+    if not after.effects and state == before.state and not is_done:
+        assert state is before.state, "no change is the very same state"
 
 
 def assert_sound(messages: Sequence[Turn]) -> None:
@@ -151,16 +156,6 @@ def test_what_is_sent_is_always_sound_also_after_compactions(parts: list[list[Si
             assert not effect.conversation.turns or isinstance(effect.conversation.turns[0], UserTurn)
 
 
-@given(SIGNALS)
-def test_the_model_is_asked_exactly_when_the_run_begins_to_wait_for_it(signals: list[Signal]) -> None:
-    for before, after in pairwise(run(signals)):
-        asks = any(isinstance(effect, InvokeModelEffect) for effect in after.effects)
-        if after.state.phase == "invoking" and before.state.phase != "invoking":
-            assert asks
-        if asks:
-            assert after.state.phase == "invoking"
-
-
 @given(SIGNALS, st.data())
 def test_a_state_is_never_changed_by_what_follows(signals: list[Signal], data: st.DataObject) -> None:
     states = [transition.state for transition in run(signals)]
@@ -168,19 +163,6 @@ def test_a_state_is_never_changed_by_what_follows(signals: list[Signal], data: s
     branch = data.draw(st.sampled_from(states))
     run(data.draw(SIGNALS), branch)
     assert states == frozen
-
-
-@given(SIGNALS)
-def test_the_same_signals_give_the_same_states(signals: list[Signal]) -> None:
-    assert run(signals) == run(signals)
-
-
-@given(SIGNALS)
-def test_no_effects_and_no_change_is_the_very_same_state(signals: list[Signal]) -> None:
-    for signal, (before, after) in zip(signals, pairwise(run(signals)), strict=True):
-        is_same = not after.effects and after.state == before.state
-        if is_same and not (isinstance(signal, EmissionSignal) and isinstance(signal.emission, DoneEmission)):
-            assert after.state is before.state
 
 
 @cases(50)
@@ -193,18 +175,3 @@ def test_a_plain_tuple_serves_as_well_at_rest(signals: list[Signal]) -> None:
         if plain.phase in ("settled", "faulted"):
             plain = replace(plain, messages=tuple(plain.messages))
         assert plain == state
-
-
-@given(SIGNALS)
-def test_usage_never_counts_a_call_twice(signals: list[Signal]) -> None:
-    for transition in run(signals):
-        call, total = transition.state.call_usage, transition.state.usage_total
-        if call is not None:
-            assert total.input_tokens >= call.input_tokens
-            assert total.output_tokens >= call.output_tokens
-
-
-@given(SIGNALS)
-def test_results_are_in_tool_turns_only(signals: list[Signal]) -> None:
-    for turn in run(signals)[-1].state.messages:
-        assert isinstance(turn, ToolTurn) == any(block.kind == "tool_result" for block in turn.blocks)

@@ -43,6 +43,7 @@ def test_it_equals_the_tuple_of_the_same_turns(transcript: RunMessages, plain: t
     assert transcript == plain
     assert plain == transcript
     assert transcript == RunMessages.of(plain)
+    assert RunMessages.of(transcript) is transcript
     assert hash(transcript) == hash(plain)
     assert transcript != (*plain, C)
     assert transcript != (*plain[:-1], C)
@@ -58,6 +59,9 @@ def test_it_reads_like_the_tuple(transcript: RunMessages, plain: tuple[Turn, ...
     assert [transcript[at] for at in range(-len(plain), len(plain))] == [*plain, *plain]
     assert all(turn in transcript for turn in plain)
     assert C not in transcript
+    for index in (len(plain), -len(plain) - 1):
+        with pytest.raises(IndexError):
+            transcript[index]
     assert (*transcript, C) == (*plain, C)
     assert repr(transcript) == f"RunMessages({plain!r})"
 
@@ -79,25 +83,6 @@ def test_slices_are_those_of_the_tuple(n_turns: int, has_open: bool, part: slice
         transcript, turns = transcript.with_open(DRAFT), (*turns, OPEN)
     assert transcript[part] == turns[part]
     assert type(transcript[part]) is tuple
-
-
-@pytest.mark.parametrize("index", [2, -3])
-def test_an_index_out_of_range_is_an_index_error(index: int) -> None:
-    with pytest.raises(IndexError):
-        RunMessages.of((A, B))[index]
-
-
-def test_a_transcript_is_taken_as_it_is() -> None:
-    transcript = RunMessages.of((A,))
-    assert RunMessages.of(transcript) is transcript
-
-
-def test_versions_do_not_disturb_each_other() -> None:
-    root = RunMessages.of((A,))
-    left = root.with_turns((B,))
-    right = root.with_turns((C,))
-    versions = (root, left, right, left.with_turns((A,)))
-    assert [tuple(version) for version in versions] == [(A,), (A, B), (A, C), (A, B, A)]
 
 
 def test_its_outgoing_is_what_build_conversation_gives() -> None:

@@ -132,7 +132,7 @@ async def play(stage: Stage, deeds: Sequence[Deed]) -> tuple[list[Turn], list[Tu
     return submitted, withdrawn
 
 
-@cases(150)
+@cases(100)
 @given(SCRIPTS, DEEDS)
 def test_whatever_a_host_does(script: list[list[Beat]], deeds: list[Deed]) -> None:
     asyncio.run(check(Stage(script), deeds))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from model_cards import card
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar.llmgateway.contract import (
     CommandBlock,
@@ -23,6 +22,7 @@ from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import EndWithoutDone, Raise, Say, ScriptedModel, Step
 from sidecar.runtime.memory import local_gist, summarize, summary_turn
 from sidecar.runtime.memory.estimate import render_turn
+from turns import assistant, spell_turns, tool_call, tool_result, user
 
 
 def prompts(model: ScriptedModel) -> list[str]:
@@ -46,17 +46,17 @@ def prompts(model: ScriptedModel) -> list[str]:
         pytest.param([Say("I cannot"), StopEmission("refusal")], id="a refusal"),
     ],
 )
-async def test_a_failed_distillation_falls_back_to_the_local_gist(steps: list[Step], turns: Any) -> None:
-    history = [turns.user("Fix a.py. Never touch main."), turns.calls("c1", path="a.py"), turns.results("c1")]
+async def test_a_failed_distillation_falls_back_to_the_local_gist(steps: list[Step]) -> None:
+    history = [user("Fix a.py. Never touch main."), tool_call("c1", path="a.py"), tool_result("c1")]
     summary = await summarize(history, ScriptedModel([steps]))
-    assert summary == turns.user(f"[condensed earlier context]\n{local_gist(history)}")
+    assert summary == user(f"[condensed earlier context]\n{local_gist(history)}")
 
 
-def test_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
+def test_errors_keep_their_flag_and_commands_are_seen() -> None:
     history = [
         UserTurn((CommandBlock("review", ("a.py",)), ImageBlock("image/png", "xx"))),
-        turns.results("c1", output="no such file", is_error=True),
-        turns.agent(""),
+        tool_result("c1", "no such file", is_error=True),
+        assistant(""),
         UserTurn((ThinkingBlock("hm"), TextBlock("so"))),
     ]
     assert "\n\n".join(map(render_turn, history)) == (
@@ -65,10 +65,10 @@ def test_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
     )
 
 
-async def test_every_prompt_fits_the_distillers_window(turns: Any, card: Any) -> None:
+async def test_every_prompt_fits_the_distillers_window() -> None:
     window = 2_000
-    history = [turns.user("Do it all."), *(turns.agent(f"step {i} " + "x" * 900) for i in range(20))]
-    history.append(turns.results("c1", output="日本" * 6_000))
+    history = [user("Do it all."), *(assistant(f"step {i} " + "x" * 900) for i in range(20))]
+    history.append(tool_result("c1", "日本" * 6_000))
     n_prompts = 40
     model = ScriptedModel([[Say(f"notes {i}")] for i in range(n_prompts)])
     summary = await summarize(history, model, model=card(window))
@@ -77,11 +77,11 @@ async def test_every_prompt_fits_the_distillers_window(turns: Any, card: Any) ->
         assert size / 3 + (call.options.max_output_tokens or 0) <= window
     merged = prompts(model)[-1]
     assert merged.startswith("user:\n[condensed earlier context]\nnotes 0\n\nuser:\n[condensed earlier")
-    assert summary == turns.user(f"[condensed earlier context]\nnotes {len(model.calls) - 1}")
+    assert summary == user(f"[condensed earlier context]\nnotes {len(model.calls) - 1}")
 
 
-async def test_pieces_together_hold_everything(turns: Any, card: Any) -> None:
-    history = [turns.user(f"request-{i} " + "y" * 300) for i in range(30)]
+async def test_pieces_together_hold_everything() -> None:
+    history = [user(f"request-{i} " + "y" * 300) for i in range(30)]
     history.append(ToolTurn((ToolResultBlock("c", "".join(f"<{i}>" for i in range(3_000))),)))
     model = ScriptedModel([[Say(f"notes {i}")] for i in range(40)])
     await summarize(history, model, model=card(2_000))
@@ -92,28 +92,28 @@ async def test_pieces_together_hold_everything(turns: Any, card: Any) -> None:
     assert text == "".join(f"<{i}>" for i in range(3_000))
 
 
-async def test_gists_that_do_not_shrink_are_not_merged_for_ever(turns: Any, card: Any) -> None:
-    history = [turns.agent("z" * 3_000) for _ in range(8)]
+async def test_gists_that_do_not_shrink_are_not_merged_for_ever() -> None:
+    history = [assistant("z" * 3_000) for _ in range(8)]
     model = ScriptedModel([[Say("w" * 3_000)]], when_exhausted="repeat")
     summary = await summarize(history, model, model=card(2_000))
     assert len(model.calls) < 20
     assert len(summary.blocks[0].text) < 4_100  # type: ignore[union-attr]  # a text block
 
 
-async def test_the_cancel_token_is_passed_on_and_ends_the_work(turns: Any) -> None:
+async def test_the_cancel_token_is_passed_on_and_ends_the_work() -> None:
     token = CancelToken()
     token.cancel("esc")
     model = ScriptedModel([[Say("gist")]])
     with pytest.raises(CancelledByToken, match="esc"):
-        await summarize(turns.spelled("uu"), model, cancel=token)
+        await summarize(spell_turns("uu"), model, cancel=token)
     assert model.calls[0].options.cancel is token
 
 
-async def test_the_embedded_model_writes_no_gist(turns: Any) -> None:
+async def test_the_embedded_model_writes_no_gist() -> None:
     history = [
-        turns.user("Fix the build. Never touch main."),
-        turns.calls("c1", name="bash", command="make"),
-        turns.results("c1", output="make: error 2\nexit code 2", is_error=True),
-        turns.agent("I decided to pin the version because the new one fails."),
+        user("Fix the build. Never touch main."),
+        tool_call("c1", "bash", command="make"),
+        tool_result("c1", "make: error 2\nexit code 2", is_error=True),
+        assistant("I decided to pin the version because the new one fails."),
     ]
     assert await summarize(history, offline_model()) == summary_turn(local_gist(history))

@@ -59,11 +59,12 @@ def test_values_are_serialized_compactly(value: Any, n_chars: int) -> None:
     assert turn_chars(ToolTurn((ToolResultBlock("c", value),))) == n_chars
 
 
+TEXTS = st.text(max_size=20)
 blocks: st.SearchStrategy[Block] = st.one_of(
-    st.builds(TextBlock, st.text()),
-    st.builds(ToolCallBlock, st.text(), st.text(), st.dictionaries(st.text(), st.integers())),
-    st.builds(ToolResultBlock, st.text(), st.text()),
-    st.builds(ImageBlock, st.just("image/png"), st.text()),
+    st.builds(TextBlock, TEXTS),
+    st.builds(ToolCallBlock, st.just("c"), TEXTS, st.dictionaries(TEXTS, st.integers(), max_size=3)),
+    st.builds(ToolResultBlock, st.just("c"), TEXTS),
+    st.builds(ImageBlock, st.just("image/png"), TEXTS),
 )
 
 

@@ -39,9 +39,8 @@ async def test_a_change_of_any_byte_of_any_record_is_noticed(
     path = write(tmp_path, first, whole)
     assert (await store.open("s")).integrity.ok
     for at in sample(range(len(whole))):
-        for bit in (0x01, 0x10, 0x80):
-            path.write_bytes(first + whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
-            assert not (await store.open("s")).integrity.ok, whole[max(0, at - 20) : at + 1]
+        path.write_bytes(first + whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        assert not (await store.open("s")).integrity.ok, whole[max(0, at - 20) : at + 1]
 
 
 async def test_of_a_changed_line_only_the_nodes_are_used(

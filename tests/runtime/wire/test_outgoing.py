@@ -100,11 +100,6 @@ def test_what_is_sent(turns: list[Turn], expected: list[Turn]) -> None:
     assert list(sent(turns)) == expected
 
 
-def test_a_sound_history_is_sent_turn_by_turn_as_it_is() -> None:
-    history: list[Turn] = [USER, CALL, RESULT, SAID, USER]
-    assert all(new is old for new, old in zip(sent(history), history, strict=True))
-
-
 def test_the_conversation_carries_system_and_tools() -> None:
     tools = FunctionTools(ls=None)
     config = AgentConfig(model="m", system="Be brief.", tools=tools)
@@ -119,9 +114,22 @@ def test_there_is_one_projector_for_each_role() -> None:
     assert [PROJECTORS[turn.role](turn) is turn for turn in (USER, SAID, CALL, RESULT)] == [True] * 4
 
 
+def shown(history: Sequence[Turn]) -> list[Block]:
+    """Return the words and images of *history*."""
+    return [
+        block
+        for turn in history
+        if not isinstance(turn, ToolTurn)
+        for block in turn.blocks
+        if isinstance(block, ImageBlock) or (isinstance(block, TextBlock) and block.text.strip())
+    ]
+
+
 @given(HISTORIES)
-def test_any_history_is_sent_sound(turns: list[Turn]) -> None:
+def test_any_history_is_sent_sound_and_whole(turns: list[Turn]) -> None:
     wire = sent(turns)
+    assert shown(wire[1:] if wire[:1] == (OPENING,) else wire) == shown(turns)
+    assert all(new is old for new, old in zip(sent(wire), wire, strict=True)), "sound turns stay as they are"
     assert not wire or isinstance(wire[0], UserTurn)
     assert not any(is_blank(turn) or not turn.blocks for turn in wire)
     for at, turn in enumerate(wire):
@@ -146,26 +154,6 @@ def _n_results(wire: Sequence[Turn]) -> int:
     return sum(isinstance(block, ToolResultBlock) for turn in wire for block in turn.blocks)
 
 
-@given(HISTORIES)
-def test_healing_twice_changes_nothing(turns: list[Turn]) -> None:
-    assert sent(sent(turns)) == sent(turns)
-
-
-@given(HISTORIES)
-def test_no_word_and_no_image_is_lost(turns: list[Turn]) -> None:
-    def shown(history: Sequence[Turn]) -> list[Block]:
-        return [
-            block
-            for turn in history
-            if not isinstance(turn, ToolTurn)
-            for block in turn.blocks
-            if isinstance(block, ImageBlock) or (isinstance(block, TextBlock) and block.text.strip())
-        ]
-
-    wire = sent(turns)
-    assert shown(wire[1:] if wire[:1] == (OPENING,) else wire) == shown(turns)
-
-
 @given(HISTORIES, st.lists(st.integers(0, 10), max_size=4))
 def test_extending_bit_by_bit_is_extending_at_once(turns: list[Turn], cuts: list[int]) -> None:
     bounds = [0, *sorted(min(cut, len(turns)) for cut in cuts), len(turns)]
@@ -173,10 +161,3 @@ def test_extending_bit_by_bit_is_extending_at_once(turns: list[Turn], cuts: list
     for start, stop in pairwise(bounds):
         outgoing = outgoing.extend(turns[start:stop])
     assert outgoing.turns() == sent(turns)
-
-
-@given(HISTORIES)
-def test_the_history_itself_is_never_touched(turns: list[Turn]) -> None:
-    before = list(turns)
-    sent(turns)
-    assert turns == before
