@@ -1,4 +1,4 @@
-"""Short spellings of turns, and a clock that ticks once a look."""
+"""An empty store, and a clock that ticks once a look."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionStore
-
-
-@pytest.fixture
-def say() -> Callable[[str], UserTurn]:
-    """One user turn of one text."""
-    return lambda text: UserTurn((TextBlock(text),))
 
 
 @pytest.fixture

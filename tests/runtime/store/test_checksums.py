@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from properties import sample
-from sidecar.llmgateway.contract import UserTurn
 from sidecar.runtime.store import SessionGraph, SessionStore
 from sidecar.runtime.store.codec import encode_batch, encode_line, encode_record, head_record, node_record
-
-Say = Callable[[str], UserTurn]
+from turns import user
 
 COMPACTION: dict[str, Any] = {"type": "compaction", "before_head": "n1", "cut": 12, "summary": "Fix é"}
 
@@ -29,10 +26,8 @@ def without_checksum(record: dict[str, Any]) -> bytes:
     return encode_record(record) + b"\n"
 
 
-async def test_a_change_of_any_byte_of_any_record_is_noticed(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
-    node = SessionGraph("s", clock=lambda: 7).append(say("a"))
+async def test_a_change_of_any_byte_of_any_record_is_noticed(store: SessionStore, tmp_path: Path) -> None:
+    node = SessionGraph("s", clock=lambda: 7).append(user("a"))
     records = [node_record(node), head_record(node.id), COMPACTION, {"type": "meta", "cwd": "/work"}]
     whole = b"".join(map(encode_line, records)) + encode_batch([*map(encode_record, records)])
     first = encode_line({"type": "note"})
@@ -43,12 +38,10 @@ async def test_a_change_of_any_byte_of_any_record_is_noticed(
         assert not (await store.open("s")).integrity.ok, whole[max(0, at - 20) : at + 1]
 
 
-async def test_of_a_changed_line_only_the_nodes_are_used(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
+async def test_of_a_changed_line_only_the_nodes_are_used(store: SessionStore, tmp_path: Path) -> None:
     """A session stands where it stood, and never in a folder that nobody named."""
     graph = SessionGraph("s", clock=lambda: 7)
-    first, second = graph.append(say("a")), graph.append(say("b"))
+    first, second = graph.append(user("a")), graph.append(user("b"))
     meta = {"type": "meta", "cwd": "/work"}
     write(
         tmp_path,
@@ -60,7 +53,7 @@ async def test_of_a_changed_line_only_the_nodes_are_used(
     )
     stored = await store.open("s")
     assert stored.records == (meta,)
-    assert stored.graph.path_to(stored.graph.leaf or "") == (say("a"), say("x"))
+    assert stored.graph.path_to(stored.graph.leaf or "") == (user("a"), user("x"))
     assert stored.integrity.missing == (
         "line 4: its checksum does not match",
         "line 5: its checksum does not match",
@@ -72,15 +65,13 @@ async def test_of_a_changed_line_only_the_nodes_are_used(
     assert summary.meta == meta
 
 
-async def test_a_file_of_an_earlier_version_has_no_checksums(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
-    node = SessionGraph("s", clock=lambda: 7).append(say("a"))
+async def test_a_file_of_an_earlier_version_has_no_checksums(store: SessionStore, tmp_path: Path) -> None:
+    node = SessionGraph("s", clock=lambda: 7).append(user("a"))
     write(tmp_path, *map(without_checksum, (node_record(node), head_record(node.id), COMPACTION)))
-    await store.journal("s").record([say("b")])
+    await store.journal("s").record([user("b")])
     stored = await store.open("s")
     assert stored.integrity.ok
-    assert stored.graph.path_to(stored.graph.leaf or "") == (say("a"), say("b"))
+    assert stored.graph.path_to(stored.graph.leaf or "") == (user("a"), user("b"))
     assert stored.records == (COMPACTION,)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, UnknownNodeError
+from turns import user
 
-Say = Callable[[str], UserTurn]
 Clock = Callable[[], int]
 
 
@@ -21,37 +21,37 @@ def node(name: str, parent: str | None, created_at: int = 0) -> SessionNode:
     return SessionNode(name, parent, UserTurn((TextBlock(name),)), created_at)
 
 
-def test_a_branch_shares_its_parent_and_the_old_one_stays(say: Say, clock: Clock) -> None:
+def test_a_branch_shares_its_parent_and_the_old_one_stays(clock: Clock) -> None:
     graph = SessionGraph("s", clock)
-    a, b = graph.append(say("a")), graph.append(say("b"))
-    c = graph.branch_from(a.id, say("c"))
+    a, b = graph.append(user("a")), graph.append(user("b"))
+    c = graph.branch_from(a.id, user("c"))
     assert (graph.leaf, c.parent) == (c.id, a.id)
-    assert graph.path_to(b.id) == (say("a"), say("b"))
+    assert graph.path_to(b.id) == (user("a"), user("b"))
     assert graph.nodes == (a, b, c)
 
 
-def test_resuming_moves_the_head_and_returns_the_turns(say: Say, clock: Clock) -> None:
+def test_resuming_moves_the_head_and_returns_the_turns(clock: Clock) -> None:
     graph = SessionGraph("s", clock)
-    a = graph.append(say("a"))
-    graph.append(say("b"))
-    assert graph.resume(a.id) == (say("a"),)
-    assert graph.append(say("c")).parent == a.id
+    a = graph.append(user("a"))
+    graph.append(user("b"))
+    assert graph.resume(a.id) == (user("a"),)
+    assert graph.append(user("c")).parent == a.id
     assert graph.resume(None) == ()
-    assert graph.append(say("d")).parent is None
+    assert graph.append(user("d")).parent is None
 
 
-def test_appending_the_same_again_only_moves_the_head(say: Say) -> None:
+def test_appending_the_same_again_only_moves_the_head() -> None:
     graph = SessionGraph("s", clock=lambda: 0)
-    a = graph.append(say("a"))
-    graph.append(say("b"))
-    assert graph.branch_from(None, say("a")) == a
+    a = graph.append(user("a"))
+    graph.append(user("b"))
+    assert graph.branch_from(None, user("a")) == a
     assert (graph.leaf, len(graph.nodes)) == (a.id, 2)
 
 
 @pytest.mark.parametrize("act", ["path_to", "resume", "branch_from"])
-def test_an_unknown_node_is_a_value_error(act: str, say: Say) -> None:
+def test_an_unknown_node_is_a_value_error(act: str) -> None:
     graph = SessionGraph("s")
-    arguments = ("nope", say("x")) if act == "branch_from" else ("nope",)
+    arguments = ("nope", user("x")) if act == "branch_from" else ("nope",)
     with pytest.raises(ValueError, match="no node 'nope'"):
         getattr(graph, act)(*arguments)
 
@@ -83,15 +83,15 @@ def test_a_node_holds_what_a_reload_would_bring_back(clock: Clock) -> None:
     assert stored.turn == ToolTurn((ToolResultBlock("c1", {"rows": [1, 2]}),))
 
 
-def test_shared_path_prefers_the_active_branch(say: Say, clock: Clock) -> None:
+def test_shared_path_prefers_the_active_branch(clock: Clock) -> None:
     graph = SessionGraph("s", clock)
-    first = graph.append(say("a"))
-    graph.append(say("b"))
-    second = graph.branch_from(None, say("a"))
-    graph.append(say("c"))
-    assert [each.node_id for each in graph.shared_path([say("a"), say("x")])] == [second.id]
+    first = graph.append(user("a"))
+    graph.append(user("b"))
+    second = graph.branch_from(None, user("a"))
+    graph.append(user("c"))
+    assert [each.node_id for each in graph.shared_path([user("a"), user("x")])] == [second.id]
     graph.resume(first.id)
-    assert [each.node_id for each in graph.shared_path([say("a"), say("b")])] == [
+    assert [each.node_id for each in graph.shared_path([user("a"), user("b")])] == [
         node.id for node in graph.nodes[:2]
     ]
 
@@ -114,12 +114,12 @@ def test_random_trees_keep_every_path(steps: list[tuple[int, int]]) -> None:
             assert tuple(each.turn for each in graph.shared_path(turns)) == turns
 
 
-def test_a_path_is_walked_once_for_all_of_its_pages(say: Say, clock: Clock) -> None:
+def test_a_path_is_walked_once_for_all_of_its_pages(clock: Clock) -> None:
     graph = SessionGraph("s", clock)
-    first, second = graph.append(say("a")), graph.append(say("b"))
+    first, second = graph.append(user("a")), graph.append(user("b"))
     path = graph.kept_path(second.id)
     assert [entry.node_id for entry in path] == [first.id, second.id]
-    third = graph.append(say("c"))
+    third = graph.append(user("c"))
     assert graph.kept_path(second.id) is path
     assert [entry.node_id for entry in graph.kept_path(third.id)] == [first.id, second.id, third.id]
     graph.amend([replace(path[0], kind="note")])
@@ -129,13 +129,13 @@ def test_a_path_is_walked_once_for_all_of_its_pages(say: Say, clock: Clock) -> N
         graph.kept_path(third.id)
 
 
-def test_children_are_linked_when_they_are_asked_for(say: Say, clock: Clock) -> None:
+def test_children_are_linked_when_they_are_asked_for(clock: Clock) -> None:
     graph = SessionGraph("s", clock)
-    first = graph.append(say("a"))
+    first = graph.append(user("a"))
     assert list(graph.children_of(None)) == [first.id]
-    children = [graph.branch_from(first.id, say(text)).id for text in "bc"]
+    children = [graph.branch_from(first.id, user(text)).id for text in "bc"]
     assert list(graph.children_of(first.id)) == children
-    children.append(graph.branch_from(first.id, say("d")).id)
+    children.append(graph.branch_from(first.id, user("d")).id)
     assert list(graph.children_of(first.id)) == children
     graph.hydrate([first], first.id)
     assert list(graph.children_of(first.id)) == []

@@ -27,8 +27,7 @@ from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable
 from sidecar.runtime.store.errors import TakenOverError
 from sidecar.runtime.store.lines import LineWriter, append_lines, read_lines
 from sidecar.runtime.store.reading import read_session
-
-Say = Callable[[str], UserTurn]
+from turns import user
 
 
 def lines_of(root: Path) -> list[dict[str, Any]]:
@@ -64,98 +63,98 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path / "store" / "s.jsonl")
 
 
-async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_path: Path, say: Say) -> None:
+async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_path: Path) -> None:
     journal = store.journal("s")
     assert await journal.load() == ()
-    await journal.record([say("a")])
-    await journal.record([say("b"), say("c")])
+    await journal.record([user("a")])
+    await journal.record([user("b"), user("c")])
     assert kinds_of(tmp_path) == "nhnhnh"
     again = store.journal("s")
-    assert await again.load() == (say("a"), say("b"), say("c"))
+    assert await again.load() == (user("a"), user("b"), user("c"))
     assert (again.head, again.history.node_ids) == (journal.head, journal.history.node_ids)
     assert len(again.history.node_ids) == 3
     assert again.integrity.ok
 
 
 async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
-    store: SessionStore, tmp_path: Path, say: Say
+    store: SessionStore, tmp_path: Path
 ) -> None:
     journal = store.journal("s")
-    await journal.record([say("a"), say("b"), say("c")])
+    await journal.record([user("a"), user("b"), user("c")])
     old = journal.history.node_ids
-    await journal.branch([say("a"), say("x")])
+    await journal.branch([user("a"), user("x")])
     assert kinds_of(tmp_path) == "nhnhnhnh"
-    assert await journal.load() == (say("a"), say("x"))
+    assert await journal.load() == (user("a"), user("x"))
     assert journal.history.node_ids[0] == old[0]
-    assert tuple(journal.history_at(old[-1]).turns) == (say("a"), say("b"), say("c"))
+    assert tuple(journal.history_at(old[-1]).turns) == (user("a"), user("b"), user("c"))
 
 
-async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore, say: Say) -> None:
+async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore) -> None:
     """It stands for other entries, which must be found behind it."""
     journal = store.journal("s")
     for word in ("a", "b"):
-        await journal.record([say(word)])
-        await journal.replace([Entry(say("done"), "summary", origin=tuple(journal.history.node_ids))])
+        await journal.record([user(word)])
+        await journal.replace([Entry(user("done"), "summary", origin=tuple(journal.history.node_ids))])
     (second,) = journal.history
     (first, *_) = second.origin
     assert journal.graph.entries[first].kind == "summary"
-    assert [entry.turn for entry in journal.history.originals()] == [say("a"), say("b")]
+    assert [entry.turn for entry in journal.history.originals()] == [user("a"), user("b")]
 
 
 async def test_a_branch_that_is_there_already_only_moves_the_head(
-    store: SessionStore, tmp_path: Path, say: Say
+    store: SessionStore, tmp_path: Path
 ) -> None:
     journal = store.journal("s")
-    await journal.record([say("a"), say("b")])
-    await journal.branch([say("a")])
+    await journal.record([user("a"), user("b")])
+    await journal.branch([user("a")])
     assert kinds_of(tmp_path) == "nhnhh"
-    assert await store.journal("s").load() == (say("a"),)
+    assert await store.journal("s").load() == (user("a"),)
 
 
-async def test_an_empty_branch_is_an_empty_view_also_after_a_reload(store: SessionStore, say: Say) -> None:
+async def test_an_empty_branch_is_an_empty_view_also_after_a_reload(store: SessionStore) -> None:
     journal = store.journal("s")
-    await journal.record([say("a"), say("b")])
+    await journal.record([user("a"), user("b")])
     await journal.branch([])
     again = store.journal("s")
     assert (await again.load(), again.head) == ((), None)
-    await again.record([say("c")])
-    assert await store.journal("s").load() == (say("c"),)
+    await again.record([user("c")])
+    assert await store.journal("s").load() == (user("c"),)
 
 
-async def test_the_head_can_be_moved_back_and_on(store: SessionStore, say: Say) -> None:
+async def test_the_head_can_be_moved_back_and_on(store: SessionStore) -> None:
     journal = store.journal("s")
-    await journal.record([say("a"), say("b")])
+    await journal.record([user("a"), user("b")])
     first, second = journal.history.node_ids
     await journal.move_to(journal.history_at(first))
-    assert (await journal.load(), await store.journal("s").load()) == ((say("a"),), (say("a"),))
+    assert (await journal.load(), await store.journal("s").load()) == ((user("a"),), (user("a"),))
     await journal.move_to(journal.history_at(second))
-    assert await store.journal("s").load() == (say("a"), say("b"))
+    assert await store.journal("s").load() == (user("a"), user("b"))
     with pytest.raises(ValueError, match="no node 'nope'"):
         await journal.move_to(journal.history_at("nope"))
 
 
-async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionStore, say: Say) -> None:
+async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionStore) -> None:
     journal = store.journal("s")
     notes: list[dict[str, Any]] = [{"type": "meta", "title": "é"}, {"type": "seq", "seq": 3}]
-    await journal.record([say("a")])
+    await journal.record([user("a")])
     await journal.append_records(notes)
     again = store.journal("s")
-    assert await again.load() == (say("a"),)
+    assert await again.load() == (user("a"),)
     assert (again.take_records(), again.take_records()) == (tuple(notes), ())
 
 
-async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int], say: Say) -> None:
+async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int]) -> None:
     journal = disk.journal(clock)
-    await journal.record([say("a"), say("b")])
+    await journal.record([user("a"), user("b")])
     (first, _), before = journal.history.node_ids, len(disk.writes)
     journal.hold()
     await journal.move_to(journal.history_at(first))
-    await journal.record([say("c")])
+    await journal.record([user("c")])
     await journal.append_records([{"type": "note"}])
     assert len(disk.writes) == before
     await journal.release()
     assert len(disk.writes) == before + 1
-    assert await disk.journal(clock).load() == (say("a"), say("c"))
+    assert await disk.journal(clock).load() == (user("a"), user("c"))
 
 
 @pytest.mark.parametrize("record", [{}, {"type": 1}, {"type": "node"}, {"type": "head"}])
@@ -168,10 +167,10 @@ CALL = AssistantTurn((ToolCallBlock("c1", "read", {}), ToolCallBlock("c2", "read
 
 
 async def test_what_a_crash_left_open_is_healed_on_load_and_ids_still_match(
-    store: SessionStore, tmp_path: Path, say: Say
+    store: SessionStore, tmp_path: Path
 ) -> None:
     journal = store.journal("s")
-    await journal.record([say("a"), CALL, ToolTurn((ToolResultBlock("c2", "ok"),)), AssistantTurn(())])
+    await journal.record([user("a"), CALL, ToolTurn((ToolResultBlock("c2", "ok"),)), AssistantTurn(())])
     before = (tmp_path / "store" / "s.jsonl").read_bytes()
     again = store.journal("s")
     turns = await again.load()
@@ -180,92 +179,86 @@ async def test_what_a_crash_left_open_is_healed_on_load_and_ids_still_match(
     assert len(again.history.node_ids) == 3
     assert again.history.node_ids[:2] == journal.history.node_ids[:2]
     assert (tmp_path / "store" / "s.jsonl").read_bytes() == before
-    await again.record([say("b")])
+    await again.record([user("b")])
     last = store.journal("s")
-    assert await last.load() == (*turns, say("b"))
+    assert await last.load() == (*turns, user("b"))
     assert last.history.node_ids == again.history.node_ids
 
 
-async def test_a_full_disk_is_told_and_nothing_is_lost(
-    disk: Disk, clock: Callable[[], int], say: Say
-) -> None:
+async def test_a_full_disk_is_told_and_nothing_is_lost(disk: Disk, clock: Callable[[], int]) -> None:
     journal = disk.journal(clock)
-    await journal.record([say("a")])
+    await journal.record([user("a")])
     disk.is_full = True
     for text in "bc":
         with pytest.raises(StoreUnavailable, match="No space left on device") as caught:
-            await journal.record([say(text)])
+            await journal.record([user(text)])
         assert str(disk.path) not in str(caught.value)
     with pytest.raises(StoreUnavailable):
         await journal.append_records([{"type": "meta"}])
-    assert await disk.journal(clock).load() == (say("a"),)
+    assert await disk.journal(clock).load() == (user("a"),)
     disk.is_full = False
-    await journal.record([say("d")])
+    await journal.record([user("d")])
     again = disk.journal(clock)
-    assert await again.load() == tuple(map(say, "abcd"))
+    assert await again.load() == tuple(map(user, "abcd"))
     assert again.history.node_ids == journal.history.node_ids
 
 
 async def test_a_turn_that_is_none_does_not_take_the_ones_before_it_along(
-    disk: Disk, clock: Callable[[], int], say: Say
+    disk: Disk, clock: Callable[[], int]
 ) -> None:
     journal = disk.journal(clock)
     broken: Any = 7
     with pytest.raises(TypeError):
-        await journal.record([say("a"), say(broken)])
-    await journal.record([say("b")])
+        await journal.record([user("a"), user(TextBlock(broken))])
+    await journal.record([user("b")])
     again = disk.journal(clock)
-    assert await again.load() == (say("a"), say("b"))
+    assert await again.load() == (user("a"), user("b"))
     assert again.integrity.ok
 
 
-async def test_a_caller_that_retries_adds_its_turns_once(
-    disk: Disk, clock: Callable[[], int], say: Say
-) -> None:
+async def test_a_caller_that_retries_adds_its_turns_once(disk: Disk, clock: Callable[[], int]) -> None:
     journal = disk.journal(clock)
-    due: list[Turn] = [say("a")]
+    due: list[Turn] = [user("a")]
     disk.is_full = True
     with pytest.raises(StoreUnavailable):
         await journal.record(due)
-    due.append(say("b"))
+    due.append(user("b"))
     with pytest.raises(StoreUnavailable):
         await journal.record(due)
     disk.is_full = False
     await journal.record(due)
-    assert await disk.journal(clock).load() == (say("a"), say("b"))
-    await journal.record([say("c")])
-    assert await disk.journal(clock).load() == (say("a"), say("b"), say("c"))
+    assert await disk.journal(clock).load() == (user("a"), user("b"))
+    await journal.record([user("c")])
+    assert await disk.journal(clock).load() == (user("a"), user("b"), user("c"))
 
 
-async def test_closing_writes_what_waits(disk: Disk, clock: Callable[[], int], say: Say) -> None:
+async def test_closing_writes_what_waits(disk: Disk, clock: Callable[[], int]) -> None:
     journal = disk.journal(clock)
     disk.is_full = True
     with pytest.raises(StoreUnavailable):
-        await journal.record([say("a")])
+        await journal.record([user("a")])
     with pytest.raises(StoreUnavailable):
         await journal.close()
     disk.is_full = False
     await journal.close()
-    assert await disk.journal(clock).load() == (say("a"),)
+    assert await disk.journal(clock).load() == (user("a"),)
 
 
-async def test_a_cancelled_caller_does_not_tear_the_file(
-    disk: Disk, clock: Callable[[], int], say: Say
-) -> None:
+async def test_a_cancelled_caller_does_not_tear_the_file(disk: Disk, clock: Callable[[], int]) -> None:
     journal = disk.journal(clock)
     await journal.load()
-    task = asyncio.ensure_future(journal.record([say("a")]))
+    task = asyncio.ensure_future(journal.record([user("a")]))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await journal.record([say("b")])
+    await journal.record([user("b")])
     await journal.close()
-    assert await disk.journal(clock).load() == (say("a"), say("b"))
+    assert await disk.journal(clock).load() == (user("a"), user("b"))
 
 
 async def test_the_event_loop_is_never_blocked_by_the_disk(
-    disk: Disk, clock: Callable[[], int], say: Say, monkeypatch: pytest.MonkeyPatch
+    disk: Disk, clock: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
     loop_ran = asyncio.Event()
@@ -274,16 +267,16 @@ async def test_the_event_loop_is_never_blocked_by_the_disk(
         asyncio.run_coroutine_threadsafe(loop_ran.wait(), loop).result()
 
     monkeypatch.setattr(disk, "append", append_when_the_loop_ran)
-    recording = asyncio.ensure_future(disk.journal(clock).record([say("a")]))
+    recording = asyncio.ensure_future(disk.journal(clock).record([user("a")]))
     loop.call_soon(loop_ran.set)
     await recording
 
 
-async def test_a_session_in_memory_keeps_nothing_on_disk(say: Say, clock: Callable[[], int]) -> None:
+async def test_a_session_in_memory_keeps_nothing_on_disk(clock: Callable[[], int]) -> None:
     journal = journal_in_memory("s", clock)
-    await journal.record([say("a")])
-    await journal.branch([say("b")])
-    assert await journal.load() == (say("b"),)
+    await journal.record([user("a")])
+    await journal.branch([user("b")])
+    assert await journal.load() == (user("b"),)
     assert len(journal.graph.nodes) == 2
 
 

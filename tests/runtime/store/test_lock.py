@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sidecar.llmgateway.contract import UserTurn
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
+from turns import user
 
 
 def test_a_second_writer_is_refused_with_the_pid(store: SessionStore) -> None:
@@ -49,9 +48,9 @@ def test_a_full_disk_lets_a_session_be_locked(store: SessionStore, monkeypatch: 
         store.lock("s")
 
 
-async def test_readers_need_no_lock(store: SessionStore, say: Callable[[str], UserTurn]) -> None:
+async def test_readers_need_no_lock(store: SessionStore) -> None:
     with store.lock("s"):
-        await store.append_node("s", SessionGraph("s").append(say("a")))
+        await store.append_node("s", SessionGraph("s").append(user("a")))
         assert (await store.load_session("s")).leaf is not None
         assert (await store.summary("s")) is not None
 

@@ -17,18 +17,12 @@ from typing import Any
 import pytest
 
 from sidecar.conversation import Entry, FileRead
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
 from sidecar.runtime.store.codec import encode_line, encode_record, head_record, node_record
+from turns import user
 
-Say = Callable[[str], UserTurn]
 Clock = Callable[[], int]
 
 
@@ -41,9 +35,9 @@ def file_of(store_root: Path, *records: Mapping[str, Any] | str) -> Path:
     return path
 
 
-def chain(say: Say, clock: Clock, texts: str) -> list[SessionNode]:
+def chain(clock: Clock, texts: str) -> list[SessionNode]:
     graph = SessionGraph("s", clock)
-    return [graph.append(say(text)) for text in texts]
+    return [graph.append(user(text)) for text in texts]
 
 
 async def test_ids_and_names_of_files_are_one_text_each_in_memory(tmp_path: Path) -> None:
@@ -65,8 +59,8 @@ async def test_ids_and_names_of_files_are_one_text_each_in_memory(tmp_path: Path
     assert all(after.parent is before.node_id for before, after in pairwise(entries))
 
 
-async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path, say: Say) -> None:
-    node = SessionGraph("s", clock=lambda: 7).append(say("é"))
+async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path) -> None:
+    node = SessionGraph("s", clock=lambda: 7).append(user("é"))
     await store.append_node("s", node)
     lines = (tmp_path / "store" / "s.jsonl").read_bytes().split(b"\n")
     assert [json.loads(line) for line in lines[:2]] == [
@@ -87,42 +81,40 @@ async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Pa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-async def test_files_are_the_users_alone(store: SessionStore, tmp_path: Path, say: Say) -> None:
-    await store.append_node("s", SessionGraph("s").append(say("a")))
+async def test_files_are_the_users_alone(store: SessionStore, tmp_path: Path) -> None:
+    await store.append_node("s", SessionGraph("s").append(user("a")))
     modes = [stat.S_IMODE(os.stat(tmp_path / each).st_mode) for each in ("store", "store/s.jsonl")]
     assert modes == [0o700, 0o600]
 
 
-async def test_appends_of_one_session_keep_their_order(store: SessionStore, say: Say, clock: Clock) -> None:
-    nodes = chain(say, clock, "abcdefgh")
+async def test_appends_of_one_session_keep_their_order(store: SessionStore, clock: Clock) -> None:
+    nodes = chain(clock, "abcdefgh")
     await asyncio.gather(*(store.append_node("s", node) for node in nodes))
     graph = await store.load_session("s")
     assert (graph.nodes, graph.leaf) == (tuple(nodes), nodes[-1].id)
 
 
-async def test_only_session_files_are_listed(store: SessionStore, tmp_path: Path, say: Say) -> None:
+async def test_only_session_files_are_listed(store: SessionStore, tmp_path: Path) -> None:
     for name in ("b", "a"):
-        await store.append_node(name, SessionGraph(name).append(say(name)))
+        await store.append_node(name, SessionGraph(name).append(user(name)))
     for name in ("a.jsonl.torn", "a.lock", "notes.txt", "not ours.jsonl"):
         (tmp_path / "store" / name).touch()
     assert await store.list_sessions() == ["a", "b"]
 
 
 @pytest.mark.parametrize("session_id", ["../escape", "/etc/passwd", "a\0b", "CON", "", "é 😀", ".."])
-async def test_hostile_ids_stay_inside(
-    store: SessionStore, tmp_path: Path, say: Say, session_id: str
-) -> None:
-    await store.append_node(session_id, SessionGraph(session_id).append(say("x")))
+async def test_hostile_ids_stay_inside(store: SessionStore, tmp_path: Path, session_id: str) -> None:
+    await store.append_node(session_id, SessionGraph(session_id).append(user("x")))
     assert os.listdir(tmp_path) == ["store"]
     assert await store.list_sessions() == [session_id]
     assert (await store.load_session(session_id)).leaf is not None
 
 
-async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore, say: Say) -> None:
+async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore) -> None:
     journal = store.journal("s")
     outputs = [object(), {1, 2}, b"\xff", {(1, 2): None}, float("nan"), 2**80, "\ud800"]
     calls = UserTurn(tuple(ToolCallBlock(f"c{i}", "x", output) for i, output in enumerate(outputs)))
-    await journal.record([say("before"), calls, say("after")])
+    await journal.record([user("before"), calls, user("after")])
     stored = await store.open("s")
     assert stored.integrity.ok
     assert stored.graph.nodes == journal.graph.nodes or any(
@@ -138,9 +130,9 @@ async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionSto
 
 
 async def test_the_last_head_wins_and_other_types_are_ignored(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+    store: SessionStore, tmp_path: Path, clock: Clock
 ) -> None:
-    a, b = chain(say, clock, "ab")
+    a, b = chain(clock, "ab")
     note = {"type": "meta", "title": "x"}
     file_of(tmp_path, node_record(a), note, "", node_record(b), head_record(b.id), head_record(a.id))
     stored = await store.open("s")
@@ -155,10 +147,10 @@ async def test_the_last_head_wins_and_other_types_are_ignored(
     ],
 )
 async def test_a_lost_head_line_loses_no_history(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock, lines: str
+    store: SessionStore, tmp_path: Path, clock: Clock, lines: str
 ) -> None:
     """A small letter is the line of a node, its capital that of the head at it."""
-    nodes = dict(zip("abc", chain(say, clock, "abc"), strict=True))
+    nodes = dict(zip("abc", chain(clock, "abc"), strict=True))
     records = [
         node_record(nodes[each]) if each.islower() else head_record(nodes[each.lower()].id) for each in lines
     ]
@@ -167,14 +159,14 @@ async def test_a_lost_head_line_loses_no_history(
 
 
 async def test_a_corrupt_line_is_skipped_and_reported(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+    store: SessionStore, tmp_path: Path, clock: Clock
 ) -> None:
-    a, b, c = chain(say, clock, "abc")
+    a, b, c = chain(clock, "abc")
     broken = "{broken"
     file_of(tmp_path, node_record(a), head_record(a.id), broken, head_record(b.id), node_record(c))
     stored = await store.open("s")
     assert stored.graph.leaf == c.id
-    assert stored.graph.path_to(c.id) == (say("a"), say("c"))
+    assert stored.graph.path_to(c.id) == (user("a"), user("c"))
     assert stored.integrity.missing == ("line 3: it is not a JSON object", f"node {b.id}")
     assert stored.integrity.repaired == (f"node {c.id} follows on {a.id} now",)
 
@@ -198,14 +190,14 @@ async def test_a_record_that_does_not_fit_is_reported(store: SessionStore, tmp_p
 
 
 async def test_content_that_was_changed_is_reported_in_a_file_without_checksums(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+    store: SessionStore, tmp_path: Path, clock: Clock
 ) -> None:
-    a = chain(say, clock, "a")[0]
-    forged = SessionNode(a.id, a.parent, say("forged"), a.created_at)
+    a = chain(clock, "a")[0]
+    forged = SessionNode(a.id, a.parent, user("forged"), a.created_at)
     file_of(tmp_path, *(encode_record(each).decode() for each in (node_record(forged), head_record(a.id))))
     stored = await store.open("s")
     assert stored.integrity.missing == (f"node {a.id}: its content is not what it was",)
-    assert stored.graph.path_to(a.id) == (say("forged"),)
+    assert stored.graph.path_to(a.id) == (user("forged"),)
 
 
 @pytest.mark.parametrize("text", ["1e400", "NaN", '"\\ud83d"', "1" * 40, "[" * 50 + "]" * 50])
@@ -217,13 +209,11 @@ async def test_values_that_only_pythons_parser_knows_are_read(
     assert repr(record["value"]) == repr(json.loads(text))
 
 
-async def test_parents_in_a_circle_are_cut_and_reported(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
-    a, b, c = (SessionNode(name, parent, say(name), 0) for name, parent in ("ab", "ba", "cb"))
+async def test_parents_in_a_circle_are_cut_and_reported(store: SessionStore, tmp_path: Path) -> None:
+    a, b, c = (SessionNode(name, parent, user(name), 0) for name, parent in ("ab", "ba", "cb"))
     file_of(tmp_path, node_record(a), node_record(b), node_record(c), head_record("c"))
     stored = await store.open("s")
-    assert stored.graph.path_to("c") == (say("a"), say("b"), say("c"))
+    assert stored.graph.path_to("c") == (user("a"), user("b"), user("c"))
     assert "the parent of node a: it runs in a circle" in stored.integrity.missing
 
 
@@ -237,8 +227,8 @@ class Rename:
         return {**raw, "type": {"knot": "node"}.get(raw["type"], raw["type"])}
 
 
-async def test_migrators_run_over_every_record(tmp_path: Path, say: Say, clock: Clock) -> None:
-    a = chain(say, clock, "a")[0]
+async def test_migrators_run_over_every_record(tmp_path: Path, clock: Clock) -> None:
+    a = chain(clock, "a")[0]
     file_of(tmp_path, {**node_record(a), "type": "knot"}, head_record(a.id), {"type": "poison"})
     stored = await SessionStore(tmp_path / "store", [Rename()]).open("s")
     assert stored.graph.leaf == a.id
@@ -251,8 +241,8 @@ async def test_long_reports_are_cut(store: SessionStore, tmp_path: Path) -> None
     assert (len(missing), missing[-1]) == (21, "and 10 more")
 
 
-async def test_deleting_removes_everything(store: SessionStore, tmp_path: Path, say: Say) -> None:
-    await store.append_node("s", SessionGraph("s").append(say("x")))
+async def test_deleting_removes_everything(store: SessionStore, tmp_path: Path) -> None:
+    await store.append_node("s", SessionGraph("s").append(user("x")))
     (tmp_path / "store" / "s.jsonl.torn").touch()
     assert await store.exists("s")
     assert await store.delete("s")
@@ -261,8 +251,8 @@ async def test_deleting_removes_everything(store: SessionStore, tmp_path: Path, 
     assert [name for name in os.listdir(tmp_path / "store") if not name.endswith(".lock")] == []
 
 
-async def test_a_session_in_use_is_not_deleted(store: SessionStore, say: Say) -> None:
-    await store.append_node("s", SessionGraph("s").append(say("x")))
+async def test_a_session_in_use_is_not_deleted(store: SessionStore) -> None:
+    await store.append_node("s", SessionGraph("s").append(user("x")))
     with store.lock("s"), pytest.raises(SessionLockedError):
         await store.delete("s")
     assert await store.exists("s")
@@ -279,48 +269,46 @@ async def test_an_unreadable_file_is_a_typed_error_and_not_an_empty_session(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes have no place among files there")
-async def test_a_pipe_among_the_sessions_blocks_nothing(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
-    await store.append_node("a", SessionGraph("a").append(say("x")))
+async def test_a_pipe_among_the_sessions_blocks_nothing(store: SessionStore, tmp_path: Path) -> None:
+    await store.append_node("a", SessionGraph("a").append(user("x")))
     os.mkfifo(tmp_path / "store" / "s.jsonl")
     assert [found.session_id for found in await store.summaries()] == ["a"]
-    for attempt in (store.open("s"), store.append_node("s", SessionGraph("s").append(say("x")))):
+    for attempt in (store.open("s"), store.append_node("s", SessionGraph("s").append(user("x")))):
         with pytest.raises(StoreUnavailable):
             await attempt
 
 
 async def test_a_store_whose_folder_is_a_file_reads_as_empty_and_says_why_it_cannot_write(
-    tmp_path: Path, say: Say
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "file").touch()
     store = SessionStore(tmp_path / "file")
     assert await store.list_sessions() == []
     assert (await store.load_session("s")).leaf is None
     with pytest.raises(StoreUnavailable):
-        await store.append_node("s", SessionGraph("s").append(say("a")))
+        await store.append_node("s", SessionGraph("s").append(user("a")))
 
 
 async def test_lines_that_a_full_disk_refused_wait_while_their_session_is_closed(
-    tmp_path: Path, say: Say, clock: Clock
+    tmp_path: Path, clock: Clock
 ) -> None:
     (tmp_path / "store").write_text("no folder")
     store = SessionStore(tmp_path / "store")
     journal = store.journal("s")
     await journal.load()
     with pytest.raises(StoreUnavailable):
-        await journal.append([Entry(say("kept"), "user")])
+        await journal.append([Entry(user("kept"), "user")])
     store.close("s")
     (tmp_path / "store").unlink()
-    await store.append_node("s", SessionGraph("s", clock).append(say("later")))
+    await store.append_node("s", SessionGraph("s", clock).append(user("later")))
     assert len((await store.load_session("s")).nodes) == 2
 
 
 async def test_a_session_that_is_read_again_is_the_same_while_its_file_is(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sidecar.runtime.store.session_store.time.time_ns", lambda: 2**63)
-    path = file_of(tmp_path, *map(node_record, chain(say, clock, "ab")))
+    path = file_of(tmp_path, *map(node_record, chain(clock, "ab")))
     first = await store.open("s")
     assert await store.open("s") is first
     with path.open("ab") as file:

@@ -13,14 +13,10 @@ import pytest
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import Amount, CostBudget, TextBlock, UserTurn
+from sidecar.llmgateway.contract import Amount, CostBudget
 from sidecar.runtime.store import SessionLockedError, SessionPlace, SessionStore
 from sidecar.runtime.store.place import DaySum, SessionQuery, key_of
-from turns import texts
-
-
-def say(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
+from turns import texts, user
 
 
 @pytest.fixture(
@@ -44,10 +40,10 @@ async def test_what_is_written_is_read_again(place: SessionPlace) -> None:
     held = await place.hold("s")
     journal = place.journal("s")
     await journal.load()
-    await journal.append([Entry(say("a\x00b \ud800 é"), "user"), Entry(say("c"), "file")])
+    await journal.append([Entry(user("a\x00b \ud800 é"), "user"), Entry(user("c"), "file")])
     await journal.append_records([{"type": "meta", "title": "t\x00"}, {"type": "note", "x": [1]}])
     head = journal.head
-    await journal.replace([Entry(say("new"), "summary", origin=tuple(journal.history.node_ids))])
+    await journal.replace([Entry(user("new"), "summary", origin=tuple(journal.history.node_ids))])
     await journal.move_to(journal.history_at(head))
     place.close("s")
     held.release()
@@ -80,7 +76,7 @@ async def test_a_deleted_session_is_gone_and_may_begin_anew(place: SessionPlace)
         journal = place.journal("s")
         await journal.load()
         for n in range(n_turns):
-            await journal.append([Entry(say(f"turn {n}"), "user")])
+            await journal.append([Entry(user(f"turn {n}"), "user")])
         assert len((await place.open("s")).graph.nodes) == n_turns
         place.close("s")
         held.release()
@@ -94,7 +90,7 @@ async def test_a_session_is_found_by_the_words_in_it(place: SessionPlace) -> Non
         held = await place.hold(sid)
         journal = place.journal(sid)
         await journal.load()
-        await journal.append([Entry(say("first"), "user"), Entry(say(text), "user")])
+        await journal.append([Entry(user("first"), "user"), Entry(user(text), "user")])
         place.close(sid)
         held.release()
     assert await place.search(["bracket"]) == {"a", "b"}
@@ -108,7 +104,7 @@ async def test_a_held_batch_is_stored_whole(place: SessionPlace) -> None:
     journal = place.journal("s")
     await journal.load()
     journal.hold()
-    await journal.append([Entry(say("a"), "user")])
+    await journal.append([Entry(user("a"), "user")])
     await journal.append_records([{"type": "note"}])
     assert not await place.exists("s")
     await journal.release()
@@ -231,7 +227,7 @@ async def test_raw_lines_move_between_places(place: SessionPlace, tmp_path: Path
     held = await place.hold("s")
     journal = place.journal("s")
     await journal.load()
-    await journal.append([Entry(say("a"), "user"), Entry(say("b"), "user")])
+    await journal.append([Entry(user("a"), "user"), Entry(user("b"), "user")])
     other = SessionStore(tmp_path / "other")
     await other.write_raw("s", await place.read_raw("s"))
     assert (await other.open("s")).graph.nodes == journal.graph.nodes

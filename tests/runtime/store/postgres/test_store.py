@@ -13,9 +13,8 @@ import pytest
 
 from sidecar._internal.errors import InvalidInput, LeaseLostError
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionLockedError
-from turns import texts
+from turns import texts, user
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes]
 MakeStore = Callable[..., "PostgresStore"]
-
-
-def say(text: str) -> UserTurn:
-    return UserTurn((TextBlock(text),))
 
 
 async def test_forks_share_the_rows_of_their_nodes(
@@ -38,7 +33,7 @@ async def test_forks_share_the_rows_of_their_nodes(
         if sid == "s":
             journal = store.journal("s")
             await journal.load()
-            await journal.append([Entry(say("shared words"), "user")])
+            await journal.append([Entry(user("shared words"), "user")])
         else:
             await store.write_raw("fork", await store.read_raw("s"))
         held.release()
@@ -61,16 +56,16 @@ async def test_a_lease_that_ran_out_is_taken_over_and_its_old_holder_writes_noth
     await old.hold("s")
     journal = old.journal("s")
     await journal.load()
-    await journal.append([Entry(say("mine"), "user")])
+    await journal.append([Entry(user("mine"), "user")])
     with pytest.raises(SessionLockedError, match=r"in use by process \d+ on "):
         await new.hold("s")
     server.execute("UPDATE sidecar.sessions SET leased_until = now() - interval '1 s'", database)
     held = await new.hold("s")
     theirs = new.journal("s")
     await theirs.load()
-    await theirs.append([Entry(say("theirs"), "user")])
+    await theirs.append([Entry(user("theirs"), "user")])
     with pytest.raises(LeaseLostError, match="has taken session 's' over"):
-        await journal.append([Entry(say("late"), "user")])
+        await journal.append([Entry(user("late"), "user")])
     await asyncio.sleep(0)
     assert [sid for sid, _ in lost] == ["s"]
     assert texts(theirs.turns) == ["mine", "theirs"]
@@ -113,7 +108,7 @@ async def test_rows_are_their_writers_alone(
         held = await store.hold("s")
         journal = store.journal("s")
         await journal.load()
-        await journal.append([Entry(say(text), "user")])
+        await journal.append([Entry(user(text), "user")])
         assert texts((await store.open("s")).graph.path_to(str(journal.head))) == [text]
         held.release()
     with psycopg.connect(server.conninfo("bob", database)) as connection:
@@ -166,7 +161,7 @@ async def test_sessions_are_found_by_whole_words(
     held = await store.hold("s")
     journal = store.journal("s")
     await journal.load()
-    await journal.append([Entry(say(text), "user"), Entry(say("word " * 100_000), "user")])
+    await journal.append([Entry(user(text), "user"), Entry(user("word " * 100_000), "user")])
     held.release()
     for words in (
         ["find_it.py"], ["it"], ["SRC", "42"], ["äpfel"], ["Äpfel"], ["日本"], ["quoted", "!"], ["it's"],
