@@ -204,7 +204,7 @@ async def test_the_pinned_prompt_survives_and_the_result_does_not_compact_again(
 
 async def test_a_giant_newest_result_is_quoted_in_part() -> None:
     result = "HEAD" + "x" * 100_000 + "TAIL"
-    history = [user("go"), tool_call("c1", path="a.py"), tool_result("c1", result)]
+    history: list[Turn] = [user("go"), tool_call("c1", path="a.py"), tool_result("c1", result)]
     assert (plan(history).cut, plan(history).kept_prompt) == (3, history[0].blocks)
     done = await condense(history)
     text = texts([done.summary])[0]

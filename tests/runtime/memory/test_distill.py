@@ -16,6 +16,7 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     ToolResultBlock,
     ToolTurn,
+    Turn,
     UserTurn,
 )
 from sidecar.llmgateway.offline import offline_model
@@ -47,13 +48,17 @@ def prompts(model: ScriptedModel) -> list[str]:
     ],
 )
 async def test_a_failed_distillation_falls_back_to_the_local_gist(steps: list[Step]) -> None:
-    history = [user("Fix a.py. Never touch main."), tool_call("c1", path="a.py"), tool_result("c1")]
+    history: list[Turn] = [
+        user("Fix a.py. Never touch main."),
+        tool_call("c1", path="a.py"),
+        tool_result("c1"),
+    ]
     summary = await summarize(history, ScriptedModel([steps]))
     assert summary == user(f"[condensed earlier context]\n{local_gist(history)}")
 
 
 def test_errors_keep_their_flag_and_commands_are_seen() -> None:
-    history = [
+    history: list[Turn] = [
         UserTurn((CommandBlock("review", ("a.py",)), ImageBlock("image/png", "xx"))),
         tool_result("c1", "no such file", is_error=True),
         assistant(""),
@@ -67,7 +72,7 @@ def test_errors_keep_their_flag_and_commands_are_seen() -> None:
 
 async def test_every_prompt_fits_the_distillers_window() -> None:
     window = 2_000
-    history = [user("Do it all."), *(assistant(f"step {i} " + "x" * 900) for i in range(20))]
+    history: list[Turn] = [user("Do it all."), *(assistant(f"step {i} " + "x" * 900) for i in range(20))]
     history.append(tool_result("c1", "日本" * 6_000))
     n_prompts = 40
     model = ScriptedModel([[Say(f"notes {i}")] for i in range(n_prompts)])
@@ -81,7 +86,7 @@ async def test_every_prompt_fits_the_distillers_window() -> None:
 
 
 async def test_pieces_together_hold_everything() -> None:
-    history = [user(f"request-{i} " + "y" * 300) for i in range(30)]
+    history: list[Turn] = [user(f"request-{i} " + "y" * 300) for i in range(30)]
     history.append(ToolTurn((ToolResultBlock("c", "".join(f"<{i}>" for i in range(3_000))),)))
     model = ScriptedModel([[Say(f"notes {i}")] for i in range(40)])
     await summarize(history, model, model=card(2_000))
@@ -93,7 +98,7 @@ async def test_pieces_together_hold_everything() -> None:
 
 
 async def test_gists_that_do_not_shrink_are_not_merged_for_ever() -> None:
-    history = [assistant("z" * 3_000) for _ in range(8)]
+    history: list[Turn] = [assistant("z" * 3_000) for _ in range(8)]
     model = ScriptedModel([[Say("w" * 3_000)]], when_exhausted="repeat")
     summary = await summarize(history, model, model=card(2_000))
     assert len(model.calls) < 20
@@ -110,7 +115,7 @@ async def test_the_cancel_token_is_passed_on_and_ends_the_work() -> None:
 
 
 async def test_the_embedded_model_writes_no_gist() -> None:
-    history = [
+    history: list[Turn] = [
         user("Fix the build. Never touch main."),
         tool_call("c1", "bash", command="make"),
         tool_result("c1", "make: error 2\nexit code 2", is_error=True),

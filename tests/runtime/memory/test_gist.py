@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.llmgateway.contract import CommandBlock, UserTurn
+from sidecar.llmgateway.contract import CommandBlock, Turn, UserTurn
 from sidecar.runtime.memory import SUMMARY_HEADING, local_gist
 from turns import assistant, tool_call, tool_result, user
 
 
 def test_requests_rules_files_commands_errors_decisions_and_the_last_word() -> None:
-    history = [
+    history: list[Turn] = [
         user("Fix the parser.\nAlways run the tests first."),
         tool_call("c1", path="src/parser.py"),
         tool_result("c1"),
