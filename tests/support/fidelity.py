@@ -209,18 +209,32 @@ def flat_facts(rounds: Iterable[Sequence[Fact]]) -> list[Fact]:
     return [fact for facts in rounds for fact in facts]
 
 
-def planted_entries(seed: int, manner: Manner, n_tokens: int) -> tuple[list[Entry], list[Fact]]:
-    work = plant_work(seed, manner, n_tokens)
+def planted_entries(
+    seed: int, manner: Manner, n_tokens: int, output_lines: int = 70
+) -> tuple[list[Entry], list[Fact]]:
+    work = plant_work(seed, manner, n_tokens, output_lines)
     return [entry_of(turn) for turns in work.rounds for turn in turns], flat_facts(work.facts)
 
 
-def report_planted(n_tokens: int, sizes: Sequence[int], seeds: Sequence[int]) -> Iterator[str]:
-    """Yield the share of facts that stand in the view of one compaction."""
-    sessions = [planted_entries(seed, manner, n_tokens) for manner in MANNERS for seed in seeds]
-    for size in sizes:
-        views = [chronicle_view(entries, size) for entries, _ in sessions]
-        kept = [share_kept(facts, view) for view, (_, facts) in zip(views, sessions, strict=True)]
-        yield facts_row(f"chronicle of {n_tokens:,}", kept, mean(map(count_quarters, views)))
+def report_planted(n_tokens: int, sizes: Sequence[int], lengths: Sequence[int]) -> Iterator[str]:
+    """Yield the share of facts that stand in the view of one compaction, beside the baseline's.
+
+    A view can show only so many facts, so sessions with long outputs, of which one in *lengths* is the
+    longest in lines, and few facts stand beside sessions with many.
+    """
+    for output_lines in lengths:
+        sessions = [
+            planted_entries(seed, manner, n_tokens, output_lines) for manner in MANNERS for seed in (1, 2)
+        ]
+        yield f"{mean(len(facts) for _, facts in sessions):.0f} facts"
+        for size in sizes:
+            for name, view_in in (
+                ("chronicle", chronicle_view),
+                ("thinning", lambda entries, size: thinned_view(entries, 4 * size)),
+            ):
+                views = [view_in(entries, size) for entries, _ in sessions]
+                kept = [share_kept(facts, view) for view, (_, facts) in zip(views, sessions, strict=True)]
+                yield facts_row(f"  {name}", kept, mean(map(count_quarters, views)))
 
 
 def report_large(n_tokens: int, size: int) -> Iterator[str]:
@@ -353,7 +367,7 @@ async def main() -> None:
     )
     show(
         "Planted facts in 150,000 tokens that stand in a view",
-        report_planted(150_000, (12_000, 40_000), (1, 2)),
+        report_planted(150_000, (12_000, 20_000, 40_000), (70, 120, 200)),
     )
     show("Many compactions in a window of 32,000", report_rounds(32_000, (1, 5, 15, 50)))
     show("Planted facts in 750,000 tokens", report_large(750_000, 40_000))
