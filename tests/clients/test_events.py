@@ -77,6 +77,17 @@ async def test_the_oldest_items_are_dropped(
     await check(pushed, after, expected, limit)
 
 
+async def test_a_long_event_does_not_give_way_to_short_ones_behind_it() -> None:
+    feed = SessionEventLog(10)
+    for seq, size in ((1, 50), (2, 1), (3, 1)):
+        feed.push(event(seq), size)
+    stream = feed.read(0)
+    assert seen([await anext(stream) for _ in range(3)]) == [1, 2, 3]
+    feed.push(event(4), 50)
+    feed.close()
+    assert seen(await read_all(feed.read(0))) == [(1, 1), 2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("known", "expected"),
     [

@@ -80,12 +80,14 @@ class BoundedLog(Generic[T]):
 
     Args:
         lose: returns the notice of lost items, from the notice so far, None at first, and one more item.
-        limit_bytes: the most bytes to keep.
+        limit_bytes: the most bytes to keep. An item counts for little more than half of them, however long
+            it is: so one that no reader has seen yet does not give way to the next short one.
     """
 
     def __init__(self, lose: Callable[[T | None, T], T], limit_bytes: int = LIMIT_BYTES) -> None:
         self._lose = lose
         self._limit = limit_bytes
+        self._most_of_one = limit_bytes // 2 + 1
         self._items: deque[tuple[int, T]] = deque()
         self._bytes = 0
         self._begin = 0
@@ -101,6 +103,7 @@ class BoundedLog(Generic[T]):
 
     def push(self, item: T, size: int) -> None:
         """Add an item of *size* bytes; the newest one is always kept."""
+        size = min(size, self._most_of_one)
         self._items.append((size, item))
         self._bytes += size
         while self._bytes > self._limit and len(self._items) > 1:
