@@ -83,7 +83,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _BROKEN_PIPE
     except OSError as error:
         path = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"sidecar: {path}{error.strerror or error}\n")
+        what = f"{path}{error.strerror or error}"
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            what = "the current folder is gone; use cd first"
+        sys.stderr.write(f"sidecar: {what}\n")
         sys.stderr.flush()
         _redirect_stdout_to_nothing()
         return 1

@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from argparse import ArgumentTypeError
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -129,3 +130,16 @@ def test_a_number_of_tokens_outside_its_range_is_refused(text: str) -> None:
     assert (parse_tokens("1000"), parse_tokens("100000000")) == (1_000, 100_000_000)
     with pytest.raises(ArgumentTypeError, match="number of tokens"):
         parse_tokens(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the folder of a running program cannot be removed")
+def test_a_folder_that_is_gone_is_named_as_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    monkeypatch.setattr(cli, "_redirect_stdout_to_nothing", lambda: None)
+    gone.rmdir()
+    assert main(["permissions"]) == 1
+    assert capsys.readouterr().err == "sidecar: the current folder is gone; use cd first\n"
