@@ -45,7 +45,6 @@ TESTED_IN = {
     "runtime.cadence.steps": "runtime/cadence/test_reducer.py",
     "runtime.store.*": "runtime/store/test_journal.py",
     "server.*": "server/test_serve.py",
-    "service.frontend": "server/test_handshake.py",
     "service.handlers.*": "service/test_handlers.py",
 }
 """Modules below ``sidecar``, and the test below ``tests`` that covers them."""

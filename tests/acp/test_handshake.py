@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -49,22 +48,6 @@ async def test_what_the_agent_declares(panel: FakePanel) -> None:
 async def test_a_version_is_an_integer(panel: FakePanel, version: Any) -> None:
     answer = await panel.initialize(version=version)
     assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
-
-
-async def test_a_client_that_was_refused_may_try_again(panel: FakePanel) -> None:
-    await panel.request(1, "initialize", {})
-    assert "result" in await panel.initialize()
-
-
-async def test_nothing_is_answered_before_the_handshake(panel: FakePanel) -> None:
-    answer = await panel.request(1, "session/new", {"cwd": "/", "mcpServers": []})
-    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32600, "notInitialized")
-
-
-async def test_there_is_one_handshake(panel: FakePanel) -> None:
-    await panel.initialize()
-    answer = await panel.request(1, "initialize", {"protocolVersion": 1})
-    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32600, "alreadyInitialized")
 
 
 @pytest.mark.parametrize(
@@ -134,20 +117,6 @@ def test_a_client_that_declares_nothing_has_nothing() -> None:
     )
 
 
-async def test_the_backend_is_opened_once_the_answer_is_out(panel: FakePanel) -> None:
-    n_messages_at_opening: list[int] = []
-    panel.on_open = lambda options: n_messages_at_opening.append(len(panel.messages))
-    await panel.initialize()
-    await panel.request(1, "_sidecar/fake/echo", {})
-    assert n_messages_at_opening == [1]
-
-
-async def test_options_are_taken_before_the_answer(panels: Callable[..., FakePanel]) -> None:
-    panel = panels()
-    await panel.initialize(_meta={"sidecar": {"models": {}}})
-    assert panel.opened == [{"models": {}}]
-
-
 async def test_wrong_options_refuse_the_client(stage: Any) -> None:
     panel = stage.make_panel(service=stage.daemon.service, workspace=stage.daemon.workspace)
     panel.on_open = stage.daemon.configure
@@ -171,42 +140,3 @@ async def test_an_unknown_method_is_refused(panel: FakePanel, method: str, kind:
     answer = await panel.request(1, method, {"methodId": "key"})
     code = {"invalidParams": -32602, "methodNotFound": -32601}[kind]
     assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (code, kind)
-
-
-async def test_unknown_notifications_are_ignored(panel: FakePanel) -> None:
-    panel.notify("session/cancel", {"sessionId": "before the handshake"})
-    await panel.initialize()
-    panel.notify("_odd/notification", {"a": 1})
-    panel.notify("$/odd")
-    panel.notify("session/cancel", {"sessionId": "unknown"})
-    panel.notify("session/cancel", {})
-    panel.notify("session/cancel")
-    panel.notify("$/cancel_request", {"requestId": "unknown"})
-    panel.notify("$/cancel_request", [])
-    assert (await panel.request(1, "_sidecar/fake/echo", {"a": 1}))["result"] == {"a": 1}
-
-
-async def test_our_own_notifications_are_for_clients_of_ours(panels: Callable[..., FakePanel]) -> None:
-    cases: list[tuple[dict[str, Any], int]] = [({}, 0), ({"_meta": {"sidecar": {}}}, 1)]
-    for declared, expected in cases:
-        panel = panels()
-        await panel.initialize(declared)
-        note = {"method": "sidecar/sessions/changed", "params": {}}
-        await panel.request(1, "_sidecar/fake/notify", note)
-        assert len(panel.calls("_sidecar/sessions/changed")) == expected
-
-
-async def test_a_client_may_opt_out_of_a_notification(panel: FakePanel) -> None:
-    events = {"optOut": ["sidecar/sessions/changed"]}
-    await panel.initialize({"_meta": {"sidecar": {"events": events}}})
-    await panel.request(1, "_sidecar/fake/notify", {"method": "sidecar/sessions/changed", "params": {}})
-    assert panel.calls("_sidecar/sessions/changed") == []
-
-
-async def test_the_end_is_announced_to_clients_of_ours(panel: FakePanel) -> None:
-    await panel.initialize({"_meta": {"sidecar": {}}})
-    await panel.request(1, "_sidecar/fake/echo", {})
-    panel.connection.announce_end("SIGTERM", 2.0)
-    await panel.connection.aclose(1.0)
-    assert panel.calls("_sidecar/closing")[0]["params"] == {"reason": "SIGTERM", "inMs": 2000}
-    assert panel.port.is_closed

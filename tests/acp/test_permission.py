@@ -1,4 +1,4 @@
-"""A permission question finds the user; whatever is no clear answer counts as none."""
+"""Questions in the words of the protocol, and what their answers decide."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FakePanel
-from fake_service import QUESTION
+from fake_service import FORM, QUESTION, SIGN_IN
 from sidecar.acp.shapes import diff_content
-from sidecar.conductor.contract import PermissionAnswer, PermissionSubject
+from sidecar.conductor.contract import Elicitation, ElicitationAnswer, PermissionAnswer, PermissionSubject
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -60,63 +60,42 @@ async def test_a_change_is_shown(panels: Callable[..., FakePanel]) -> None:
     assert await asking == PermissionAnswer("selected", "yes")
 
 
-async def test_a_yes_lets_the_call_go_on(panel: FakePanel) -> None:
-    call = await asked(panel)
-    panel.reply(call["id"], YES)
-    assert (await panel.answer(1))["result"] == {"outcome": "selected", "optionId": "yes"}
-    assert panel.updates() == [
-        {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"}
-    ]
-
-
-async def test_a_no_does_not(panel: FakePanel) -> None:
-    call = await asked(panel)
-    panel.reply(call["id"], {"outcome": {"outcome": "selected", "optionId": "no"}})
-    assert (await panel.answer(1))["result"] == {"outcome": "selected", "optionId": "no"}
-    assert panel.updates() == []
-
-
 @pytest.mark.parametrize(
-    "reply",
+    ("form", "params"),
     [
-        {"outcome": {"outcome": "cancelled"}},
-        {"outcome": {"outcome": "selected"}},
-        {"outcome": {"outcome": "selected", "optionId": "other"}},
-        {"outcome": {"outcome": "selected", "optionId": ["yes"]}},
-        {"outcome": {"outcome": "odd"}},
-        {"outcome": "selected", "optionId": "yes"},
-        {},
-        None,
-        "yes",
+        pytest.param(
+            FORM,
+            {
+                "sessionId": "fake-1",
+                "toolCallId": "c1",
+                "mode": "form",
+                "message": "Which database?",
+                "requestedSchema": FORM.schema,
+                "_meta": {"sidecar": {"elicitationId": "e1", "from": "agent", "expiresAt": 0}},
+            },
+            id="a form",
+        ),
+        pytest.param(
+            SIGN_IN,
+            {
+                "sessionId": "fake-1",
+                "mode": "url",
+                "elicitationId": "e1",
+                "message": "Sign in",
+                "url": "https://example.org/sign-in",
+                "_meta": {"sidecar": {"elicitationId": "e1", "from": "db", "expiresAt": 0}},
+            },
+            id="an address",
+        ),
     ],
 )
-async def test_no_clear_answer_is_cancelled(panel: FakePanel, reply: Any) -> None:
-    call = await asked(panel)
-    panel.reply(call["id"], reply)
-    assert (await panel.answer(1))["result"] == {"outcome": "cancelled"}
-    assert panel.updates() == []
-
-
-async def test_a_client_that_errs_has_not_answered(panel: FakePanel) -> None:
-    call = await asked(panel)
-    panel.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "no"}})
-    assert (await panel.answer(1))["result"] == {"outcome": "cancelled"}
-
-
-async def test_a_client_that_leaves_has_not_answered(panel: FakePanel) -> None:
-    await asked(panel)
-    asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
-    await panel.call(METHOD, 2)
-    panel.stream.vanish()
-    assert await asking == PermissionAnswer("cancelled")
-
-
-async def test_an_expired_question_is_withdrawn(panel: FakePanel) -> None:
-    await asked(panel)
-    asking = asyncio.ensure_future(panel.port.sink.request_permission(QUESTION))
-    call = await panel.call(METHOD, 2)
-    asking.cancel()
-    assert (await panel.call("$/cancel_request"))["params"] == {"requestId": call["id"]}
+async def test_the_params_of_a_form(panel: FakePanel, form: Elicitation, params: dict[str, Any]) -> None:
+    await panel.initialize({"elicitation": {"form": {}, "url": {}}})
+    asking = asyncio.ensure_future(panel.port.sink.elicit(form))
+    call = await panel.call("elicitation/create")
+    assert call["params"] == params
+    panel.reply(call["id"], {"action": "accept", "content": {"q1": "SQLite"}})
+    assert await asking == ElicitationAnswer("accept", {"q1": "SQLite"})
 
 
 @pytest.mark.processes

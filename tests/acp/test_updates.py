@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from acp_schema import check_update
 from sidecar.acp.updates import UpdateMapperV1
 
-CheckTold = Callable[[Mapping[str, Any]], None]
-
 USAGE: dict[str, Any] = {"used": 10, "window": 100, "limit": 80, "pct": 10.0, "source": "estimate"}
+SHOWN_USAGE = {"sessionUpdate": "usage_update", "used": 10, "size": 100}
 TEXT = {"type": "text", "text": "hello"}
 THINKING = {"type": "thinking", "text": "hm"}
+THOUGHT = {"type": "text", "text": "hm"}
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "AA=="}
 LOST: dict[str, Any] = {"sid": "s", "from": 2, "to": 5, "reason": "slowClient"}
+CALL: dict[str, Any] = {"toolCallId": "t1", "name": "read", "title": "Read a.py", "kind": "read"}
+PLACE = [{"path": "/p/a.py", "line": 1}]
+DIFF = {"path": "/p/a.py", "oldText": None, "newText": "x"}
 COMPACTION: dict[str, Any] = {
     "compactionId": "c1",
     "engine": "windowBudget",
@@ -30,7 +33,13 @@ DONE: dict[str, Any] = {
     "durationMs": 5,
     "summary": "in short",
 }
+OVERFLOW: dict[str, Any] = {**DONE, "trigger": "overflow"}
 COUNTED: dict[str, Any] = {**DONE, "loss": {"kept": 9, "shortened": 1, "gone": 2}}
+NOOP: dict[str, Any] = {**COMPACTION, "status": "noop", "reason": "too short"}
+UNDONE: dict[str, Any] = {**DONE, "status": "undone", "trigger": "undo"}
+FAILED: dict[str, Any] = {**COMPACTION, "status": "failed"}
+FAILED_SO: dict[str, Any] = {**FAILED, "error": "no"}
+CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by the user"}
 LOSS_LINE = "Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go. /loss lists them."
 MARK: dict[str, Any] = {"version": 1, "trigger": "manual", "preTokens": 900}
 DONE_MARK: dict[str, Any] = {**MARK, "postTokens": 90, "durationMs": 5}
@@ -42,6 +51,21 @@ OPTION: dict[str, Any] = {
     "currentValue": "ask",
     "options": [{"value": "ask", "name": "Ask"}, {"value": "all", "name": "Never ask"}],
 }
+REHYDRATED: dict[str, Any] = {
+    "files": [{"uri": "file:///p/a.py", "hash": "sha256:0", "source": "disk", "tokens": 1}],
+    "missing": ["file:///p/b.py"],
+}
+SUBAGENT: dict[str, Any] = {"child": "s2", "toolCallId": "c1", "title": "Look", "state": "running"}
+ASIDES: dict[str, dict[str, Any]] = {
+    "queue": {"items": [{"itemId": "i"}]},
+    "question": {"elicitationId": "e1"},
+    "questionResolved": {"elicitationId": "e1"},
+    "headMoved": {"head": "n", "removed": ["o"], "cause": "rewind"},
+    "pinsChanged": {"pins": []},
+    "sessionChosen": {"sid": "s2"},
+    "rulesChanged": {"rules": []},
+}
+"""Events that the protocol does not know, which are in the meta of an update for clients of ours."""
 
 
 def event(kind: str, /, seq: int = 7, **data: Any) -> dict[str, Any]:
@@ -56,8 +80,19 @@ def chunk(kind: str, block: dict[str, Any], message_id: str = "m") -> dict[str, 
     return {"sessionUpdate": kind, "content": block, "messageId": message_id}
 
 
-def call(update: str, **fields: Any) -> dict[str, Any]:
-    return {"sessionUpdate": update, "toolCallId": "t1", "title": "Read a.py", "kind": "read", **fields}
+def answer(text: str, message_id: str = "m") -> dict[str, Any]:
+    return chunk("agent_message_chunk", {"type": "text", "text": text}, message_id)
+
+
+def aside(**ours: Any) -> dict[str, Any]:
+    return {"sessionUpdate": "session_info_update", "_meta": {"sidecar": ours}}
+
+
+def call(update: str, status: str, **fields: Any) -> dict[str, Any]:
+    """Return the update of a call, which has no places unless *fields* name them."""
+    tool = fields.get("name", CALL["name"])
+    own = {"sessionUpdate": update, **CALL, "locations": [], "status": status}
+    return {**own, "_meta": {"sidecar": {"tool": tool}}, **fields}
 
 
 def think(update: str, status: str, mark: dict[str, Any], data: dict[str, Any], shown: str = "") -> Any:
@@ -73,13 +108,13 @@ def think(update: str, status: str, mark: dict[str, Any], data: dict[str, Any], 
 
 
 def check(
-    check_one_update: CheckTold, events: list[Any], expected: list[Any], *, notices: bool, compactions: bool
+    events: list[Any], expected: list[Any], *, notices: bool = False, compactions: bool = False
 ) -> None:
     mapper = UpdateMapperV1(notices=notices, compactions=compactions)
     updates = [update for each in events for update in mapper.updates(each)]
     assert updates == expected
     for update in updates:
-        check_one_update({"sessionId": "s", "update": update})
+        check_update({"sessionId": "s", "update": update})
 
 
 PLAIN = [
@@ -96,33 +131,27 @@ PLAIN = [
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="hello"), event("message", messageId="m", content=[TEXT])],
-        [chunk("agent_message_chunk", TEXT)],
+        [answer("hello")],
         id="text that deltas have brought does not come again",
     ),
     pytest.param(
         [event("thinkingDelta", messageId="m", delta="hm")],
-        [chunk("agent_thought_chunk", {"type": "text", "text": "hm"})],
+        [chunk("agent_thought_chunk", THOUGHT)],
         id="reasoning is a thought",
     ),
     pytest.param(
         [event("message", messageId="m", content=[THINKING, TEXT])],
-        [
-            chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
-            chunk("agent_message_chunk", TEXT),
-        ],
+        [chunk("agent_thought_chunk", THOUGHT), answer("hello")],
         id="an answer that did not stream comes whole",
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="hel"), event("message", messageId="m", content=[TEXT])],
-        [
-            chunk("agent_message_chunk", {"type": "text", "text": "hel"}),
-            chunk("agent_message_chunk", {"type": "text", "text": "lo"}),
-        ],
+        [answer("hel"), answer("lo")],
         id="the rest of an answer comes when deltas were lost",
     ),
     pytest.param(
         [event("textDelta", messageId="m", delta="lo"), event("message", messageId="m", content=[TEXT])],
-        [chunk("agent_message_chunk", {"type": "text", "text": "lo"})],
+        [answer("lo")],
         id="a client that came in the middle gets no beginning behind the end",
     ),
     pytest.param(
@@ -133,12 +162,7 @@ PLAIN = [
             event("message", messageId="m", content=[TEXT]),
             event("textDelta", messageId="n", delta="hello"),
         ],
-        [
-            chunk("agent_message_chunk", {"type": "text", "text": "he"}),
-            {"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"gap": LOST}}},
-            chunk("agent_message_chunk", {"type": "text", "text": "llo"}),
-            chunk("agent_message_chunk", TEXT, "n"),
-        ],
+        [answer("he"), aside(gap=LOST), answer("llo"), answer("hello", "n")],
         id="deltas behind a lost one wait for the whole message",
     ),
     pytest.param(
@@ -146,54 +170,22 @@ PLAIN = [
             event("textDelta", messageId="m", delta="hello"),
             event("message", messageId="m", content=[TEXT, IMAGE]),
         ],
-        [chunk("agent_message_chunk", TEXT), chunk("agent_message_chunk", IMAGE)],
+        [answer("hello"), chunk("agent_message_chunk", IMAGE)],
         id="an image has no deltas",
     ),
     pytest.param(
         [event("message", seq=0, messageId="m", content=[TEXT, THINKING, TEXT])],
-        [
-            chunk("agent_message_chunk", TEXT),
-            chunk("agent_thought_chunk", {"type": "text", "text": "hm"}),
-            chunk("agent_message_chunk", TEXT),
-        ],
+        [answer("hello"), chunk("agent_thought_chunk", THOUGHT), answer("hello")],
         id="an answer of the past comes in its order",
     ),
     pytest.param(
-        [
-            event(
-                "toolStarted",
-                toolCallId="t1",
-                name="read",
-                title="Read a.py",
-                kind="read",
-                input={"path": "a.py"},
-                locations=[{"path": "/p/a.py"}],
-            )
-        ],
-        [
-            call(
-                "tool_call",
-                locations=[{"path": "/p/a.py"}],
-                status="in_progress",
-                rawInput={"path": "a.py"},
-                name="read",
-                _meta={"sidecar": {"tool": "read"}},
-            )
-        ],
+        [event("toolStarted", **CALL, input={"path": "a.py"}, locations=PLACE)],
+        [call("tool_call", "in_progress", locations=PLACE, rawInput={"path": "a.py"})],
         id="a call begins with its kind, place and input",
     ),
     pytest.param(
-        [event("toolStarted", toolCallId="t1", name="mcp", title="Read a.py", kind="_new", locations=[])],
-        [
-            call(
-                "tool_call",
-                name="mcp",
-                locations=[],
-                status="in_progress",
-                _meta={"sidecar": {"tool": "mcp"}},
-            )
-            | {"kind": "other"}
-        ],
+        [event("toolStarted", **(CALL | {"kind": "_new"}), locations=[])],
+        [call("tool_call", "in_progress", kind="other")],
         id="a kind the protocol does not know is other",
     ),
     pytest.param(
@@ -210,89 +202,34 @@ PLAIN = [
         id="the output of a call grows, because an update replaces it",
     ),
     pytest.param(
-        [
-            event(
-                "toolFinished",
-                toolCallId="t1",
-                name="read",
-                title="Read a.py",
-                kind="read",
-                content="1 x",
-                isError=False,
-                locations=[{"path": "/p/a.py", "line": 1}],
-                diffs=[],
-            )
-        ],
+        [event("toolFinished", **CALL, content="1 x", isError=False, locations=PLACE, diffs=[])],
         [
             call(
                 "tool_call_update",
-                locations=[{"path": "/p/a.py", "line": 1}],
+                "completed",
+                locations=PLACE,
                 content=content("1 x"),
                 rawOutput={"output": "1 x"},
-                status="completed",
-                name="read",
-                _meta={"sidecar": {"tool": "read"}},
             )
         ],
         id="a call ends with its output",
     ),
     pytest.param(
-        [
-            event(
-                "toolFinished",
-                toolCallId="t1",
-                name="edit",
-                title="Read a.py",
-                kind="read",
-                content="edited",
-                isError=False,
-                diffs=[{"path": "/p/a.py", "oldText": None, "newText": "x"}],
-            )
-        ],
+        [event("toolFinished", **(CALL | {"name": "edit"}), content="edited", isError=False, diffs=[DIFF])],
         [
             call(
                 "tool_call_update",
-                locations=[],
-                content=[
-                    {
-                        "type": "diff",
-                        "path": "/p/a.py",
-                        "oldText": None,
-                        "newText": "x",
-                        "_meta": {"sidecar": {"uri": "file:///p/a.py"}},
-                    }
-                ],
-                rawOutput={"output": "edited"},
-                status="completed",
+                "completed",
                 name="edit",
-                _meta={"sidecar": {"tool": "edit"}},
+                content=[{"type": "diff", **DIFF, "_meta": {"sidecar": {"uri": "file:///p/a.py"}}}],
+                rawOutput={"output": "edited"},
             )
         ],
         id="a change is shown as a diff, with the URI of its file",
     ),
     pytest.param(
-        [
-            event(
-                "toolFinished",
-                toolCallId="t1",
-                name="odd",
-                title="Read a.py",
-                kind="read",
-                content={"rows": 3},
-                isError=True,
-            )
-        ],
-        [
-            call(
-                "tool_call_update",
-                locations=[],
-                content=[],
-                rawOutput={"rows": 3},
-                status="failed",
-                name="odd",
-                _meta={"sidecar": {"tool": "odd"}},
-            )
-        ],
+        [event("toolFinished", **CALL, content={"rows": 3}, isError=True)],
+        [call("tool_call_update", "failed", content=[], rawOutput={"rows": 3})],
         id="a failed call says so",
     ),
     pytest.param(
@@ -318,7 +255,7 @@ PLAIN = [
     ),
     pytest.param(
         [event("usage", **USAGE)],
-        [{"sessionUpdate": "usage_update", "used": 10, "size": 100, "_meta": {"sidecar": USAGE}}],
+        [SHOWN_USAGE | {"_meta": {"sidecar": USAGE}}],
         id="usage is of the window, and says where it comes from",
     ),
     pytest.param(
@@ -329,24 +266,13 @@ PLAIN = [
     pytest.param(
         [event("usage", **USAGE, cost=0.5)],
         [
-            {
-                "sessionUpdate": "usage_update",
-                "used": 10,
-                "size": 100,
-                "cost": {"amount": 0.5, "currency": "USD"},
-                "_meta": {"sidecar": {**USAGE, "cost": 0.5}},
-            }
+            SHOWN_USAGE
+            | {"cost": {"amount": 0.5, "currency": "USD"}, "_meta": {"sidecar": {**USAGE, "cost": 0.5}}}
         ],
         id="a known cost is included",
     ),
     pytest.param(
-        [
-            event(
-                "rehydrated",
-                files=[{"uri": "file:///p/a.py", "hash": "sha256:0", "source": "disk", "tokens": 1}],
-                missing=["file:///p/b.py"],
-            )
-        ],
+        [event("rehydrated", **REHYDRATED)],
         [
             {
                 "sessionUpdate": "tool_call",
@@ -356,67 +282,14 @@ PLAIN = [
                 "status": "completed",
                 "locations": [{"path": "/p/a.py"}],
                 "content": content("/p/a.py\nfile:///p/b.py cannot be read any more"),
-                "_meta": {
-                    "sidecar": {
-                        "rehydrated": {
-                            "files": [
-                                {"uri": "file:///p/a.py", "hash": "sha256:0", "source": "disk", "tokens": 1}
-                            ],
-                            "missing": ["file:///p/b.py"],
-                        }
-                    }
-                },
+                "_meta": {"sidecar": {"rehydrated": REHYDRATED}},
             }
         ],
         id="files that came back are a completed read",
     ),
-    pytest.param(
-        [event("queue", items=[{"itemId": "i"}])],
-        [
-            {
-                "sessionUpdate": "session_info_update",
-                "_meta": {"sidecar": {"queue": {"items": [{"itemId": "i"}]}}},
-            }
-        ],
-        id="the queue is in the meta",
-    ),
     *(
-        pytest.param(
-            [event(kind, elicitationId="e1")],
-            [
-                {
-                    "sessionUpdate": "session_info_update",
-                    "_meta": {"sidecar": {kind: {"elicitationId": "e1"}}},
-                }
-            ],
-            id=f"{kind} is in the meta",
-        )
-        for kind in ("question", "questionResolved")
-    ),
-    pytest.param(
-        [event("headMoved", head="n", removed=["o"], cause="rewind")],
-        [
-            {
-                "sessionUpdate": "session_info_update",
-                "_meta": {"sidecar": {"headMoved": {"head": "n", "removed": ["o"], "cause": "rewind"}}},
-            }
-        ],
-        id="so is a rewind, which the protocol does not know",
-    ),
-    pytest.param(
-        [event("pinsChanged", pins=[])],
-        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"pinsChanged": {"pins": []}}}}],
-        id="so are pins",
-    ),
-    pytest.param(
-        [event("sessionChosen", sid="s2")],
-        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"sessionChosen": {"sid": "s2"}}}}],
-        id="so is the session that a command leads to",
-    ),
-    pytest.param(
-        [event("rulesChanged", rules=[])],
-        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"rulesChanged": {"rules": []}}}}],
-        id="and so are the user's rules",
+        pytest.param([event(kind, **data)], [aside(**{kind: data})], id=f"{kind} is in the meta")
+        for kind, data in ASIDES.items()
     ),
     pytest.param(
         [event("configChanged", configOptions=[OPTION])],
@@ -454,27 +327,16 @@ PLAIN = [
     ),
     pytest.param(
         [event("infoChanged", title="", updatedAt=0, archived=True)],
-        [
-            {
-                "sessionUpdate": "session_info_update",
-                "title": None,
-                "updatedAt": "1970-01-01T00:00:00.000Z",
-                "_meta": {"sidecar": {"archived": True}},
-            }
-        ],
+        [aside(archived=True) | {"title": None, "updatedAt": "1970-01-01T00:00:00.000Z"}],
         id="a session without a title has none",
     ),
     pytest.param(
-        [event("subagent", child="s2", toolCallId="c1", title="Look", state="running")],
+        [event("subagent", **SUBAGENT)],
         [
             {
                 "sessionUpdate": "tool_call_update",
                 "toolCallId": "c1",
-                "_meta": {
-                    "sidecar": {
-                        "subagent": {"child": "s2", "toolCallId": "c1", "title": "Look", "state": "running"}
-                    }
-                },
+                "_meta": {"sidecar": {"subagent": SUBAGENT}},
             }
         ],
         id="a sub-agent is named at its call",
@@ -491,29 +353,21 @@ PLAIN = [
         id="a compaction is a call that thinks",
     ),
     pytest.param(
-        [event("compaction", **{**DONE, "trigger": "overflow"})],
-        [
-            think(
-                "tool_call",
-                "completed",
-                {**DONE_MARK, "trigger": "automatic"},
-                {**DONE, "trigger": "overflow"},
-                "in short",
-            )
-        ],
+        [event("compaction", **OVERFLOW)],
+        [think("tool_call", "completed", {**DONE_MARK, "trigger": "automatic"}, OVERFLOW, "in short")],
         id="a compaction that is already over is one call",
     ),
     pytest.param(
-        [event("compaction", **{**COMPACTION, "status": "failed", "error": "no"})],
+        [event("compaction", **DONE), event("compaction", **COUNTED)],
         [
-            think(
-                "tool_call",
-                "failed",
-                {**MARK, "error": "no"},
-                {**COMPACTION, "status": "failed", "error": "no"},
-                "no",
-            )
+            think("tool_call", "completed", DONE_MARK, DONE, "in short"),
+            think("tool_call_update", "completed", DONE_MARK, COUNTED, f"in short\n\n{LOSS_LINE}"),
         ],
+        id="facts that are counted behind the outcome are read in its call",
+    ),
+    pytest.param(
+        [event("compaction", **FAILED_SO)],
+        [think("tool_call", "failed", {**MARK, "error": "no"}, FAILED_SO, "no")],
         id="a failed compaction is a failed call",
     ),
     pytest.param(
@@ -523,10 +377,8 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("events", "expected"), PLAIN)
-def test_the_updates_for_any_client(
-    check_one_update: CheckTold, events: list[Any], expected: list[Any]
-) -> None:
-    check(check_one_update, events, expected, notices=False, compactions=False)
+def test_the_updates_for_any_client(events: list[Any], expected: list[Any]) -> None:
+    check(events, expected)
 
 
 def test_the_table_has_every_kind_except_those_that_answer_a_prompt() -> None:
@@ -598,52 +450,60 @@ NOTICES = [
 ]
 
 
-SHOWN = [
-    pytest.param("info", None, id="an info stays aside"),
-    pytest.param("warning", "\n\nWarning: No git: not installed\n\n", id="a warning"),
-    pytest.param("error", "\n\nError: No git: not installed\n\n", id="an error"),
-]
+PROBLEM: dict[str, Any] = {"title": "No git", "description": "not installed"}
+AGAIN: dict[str, Any] = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
+BROKEN_OFF = (
+    "Warning: The answer broke off, and what was shown of it does not count; trying again in 2 seconds: "
+    "busy (1 of 3)"
+)
 
 
-@pytest.mark.parametrize(("severity", "text"), SHOWN)
+@pytest.mark.parametrize(
+    ("kind", "data", "update", "text"),
+    [
+        pytest.param("notice", {"severity": "info", **PROBLEM}, None, None, id="an info stays aside"),
+        *(
+            pytest.param(
+                "notice",
+                {"severity": word.lower(), **PROBLEM},
+                "agent_message_chunk",
+                f"{word}: No git: not installed",
+                id=f"the text of a {word}",
+            )
+            for word in ("Warning", "Error")
+        ),
+        pytest.param(
+            "retry",
+            AGAIN,
+            "agent_thought_chunk",
+            "Warning: The model did not answer; trying again in 2 seconds: busy (1 of 3)",
+            id="another try is a thought",
+        ),
+        pytest.param(
+            "retry",
+            {**AGAIN, "withdrawn": "t1.0"},
+            "agent_message_chunk",
+            BROKEN_OFF,
+            id="an answer that broke off is withdrawn where it stands, for it cannot be taken back",
+        ),
+    ],
+)
 def test_a_problem_is_written_into_the_conversation_of_a_client_without_notices(
-    check_one_update: CheckTold, severity: str, text: str | None
+    kind: str, data: dict[str, Any], update: str | None, text: str | None
 ) -> None:
-    data: Any = {"severity": severity, "title": "No git", "description": "not installed"}
-    meta = {"_meta": {"sidecar": {"notice": data}}}
-    shown = chunk("agent_message_chunk", {"type": "text", "text": text}, "notice-7") | meta
-    quiet = {"sessionUpdate": "session_info_update", **meta}
-    expected = quiet if text is None else shown
-    check(check_one_update, [event("notice", **data)], [expected], notices=False, compactions=True)
-
-
-def test_an_answer_that_broke_off_is_withdrawn_in_words_where_it_stands(check_one_update: CheckTold) -> None:
-    """The protocol cannot take a message back; the next one comes under another id."""
-    data: Any = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "x", "withdrawn": "t1.0"}
-    words = (
-        "The answer broke off, and what was shown of it does not count; trying again in 2 seconds: x (1 of 3)"
-    )
-    shown = chunk("agent_message_chunk", {"type": "text", "text": f"\n\nWarning: {words}\n\n"}, "notice-7")
-    expected = shown | {"_meta": {"sidecar": {"retry": data}}}
-    check(check_one_update, [event("retry", **data)], [expected], notices=False, compactions=True)
-
-
-def test_another_try_is_a_thought_of_a_client_without_notices(check_one_update: CheckTold) -> None:
-    data: Any = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
-    text = "\n\nWarning: The model did not answer; trying again in 2 seconds: busy (1 of 3)\n\n"
-    shown = chunk("agent_thought_chunk", {"type": "text", "text": text}, "notice-7")
-    expected = shown | {"_meta": {"sidecar": {"retry": data}}}
-    check(check_one_update, [event("retry", **data)], [expected], notices=False, compactions=True)
+    meta = aside(**{kind: data})
+    block = {"type": "text", "text": f"\n\n{text}\n\n"}
+    expected = meta if update is None else meta | chunk(update, block, "notice-7")
+    check([event(kind, **data)], [expected], compactions=True)
 
 
 @pytest.mark.parametrize(("kind", "data", "notice"), NOTICES)
 def test_a_notice_is_for_clients_that_take_them(
-    check_one_update: CheckTold, kind: str, data: dict[str, Any], notice: dict[str, Any]
+    kind: str, data: dict[str, Any], notice: dict[str, Any]
 ) -> None:
     """The protocol forbids to send it to any other."""
-    meta = {"_meta": {"sidecar": {kind: data}}}
-    updates = {"sessionUpdate": "notice", **notice, **meta}
-    check(check_one_update, [event(kind, **data)], [updates], notices=True, compactions=False)
+    updates = aside(**{kind: data}) | {"sessionUpdate": "notice", **notice}
+    check([event(kind, **data)], [updates], notices=True)
 
 
 def update(status: str, mark: dict[str, Any], data: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -655,12 +515,6 @@ def update(status: str, mark: dict[str, Any], data: dict[str, Any], **more: Any)
         "_meta": meta,
         **more,
     }
-
-
-NOOP: dict[str, Any] = {**COMPACTION, "status": "noop", "reason": "too short"}
-UNDONE: dict[str, Any] = {**DONE, "status": "undone", "trigger": "undo"}
-FAILED: dict[str, Any] = {**COMPACTION, "status": "failed"}
-CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by the user"}
 
 
 @pytest.mark.parametrize(
@@ -723,10 +577,8 @@ CANCELLED: dict[str, Any] = {**COMPACTION, "status": "cancelled", "reason": "by 
         ),
     ],
 )
-def test_a_client_that_takes_compactions(
-    check_one_update: CheckTold, events: list[Any], expected: list[Any]
-) -> None:
-    check(check_one_update, events, expected, notices=False, compactions=True)
+def test_a_client_that_takes_compactions(events: list[Any], expected: list[Any]) -> None:
+    check(events, expected, compactions=True)
 
 
 def test_the_output_shown_of_a_running_call_is_bounded() -> None:
@@ -735,12 +587,6 @@ def test_the_output_shown_of_a_running_call_is_bounded() -> None:
     for _ in range(50):
         (updates,) = mapper.updates(event("toolProgress", toolCallId="t1", content=line))
     assert len(updates["content"][0]["content"]["text"]) == 16_000
-
-
-def test_a_client_without_compactions_reads_the_facts_in_the_call() -> None:
-    mapper = UpdateMapperV1(notices=False, compactions=False)
-    (call,) = mapper.updates(event("compaction", **COUNTED))
-    assert call["content"][0]["content"]["text"] == f"in short\n\n{LOSS_LINE}"
 
 
 RULE = {"id": "r1", "text": "never push to main", "source": "prompt", "at": 5, "holds": True, "conflicts": []}
@@ -781,29 +627,16 @@ def test_news_of_a_turn_are_thoughts() -> None:
     )
 
 
-def test_counts_that_follow_the_outcome_update_the_call_of_the_compaction() -> None:
-    mapper = UpdateMapperV1(notices=False, compactions=False)
-    without = {name: value for name, value in COUNTED.items() if name != "loss"}
-    found = [update for data in (without, COUNTED) for update in mapper.updates(event("compaction", **data))]
-    assert [update["sessionUpdate"] for update in found] == ["tool_call", "tool_call_update"]
-    assert len({update["toolCallId"] for update in found}) == 1
-
-
 def test_a_client_that_takes_plans_by_their_ids() -> None:
     mapper = UpdateMapperV1(notices=False, compactions=False, plans=True)
     entry = {"content": "find it", "priority": "medium", "status": "completed"}
-    for entries, update in (
-        (
-            [entry],
-            {
-                "sessionUpdate": "plan_update",
-                "plan": {"type": "items", "planId": "plan-s1", "entries": [entry]},
-            },
-        ),
-        ([], {"sessionUpdate": "plan_removed", "planId": "plan-s1"}),
-    ):
-        event = {"sid": "s1", "seq": 1, "at": 0, "kind": "plan", "data": {"entries": entries}}
-        assert [*mapper.updates(event)] == [update]
+    plan = {"type": "items", "planId": "plan-s", "entries": [entry]}
+    assert [*mapper.updates(event("plan", entries=[entry]))] == [
+        {"sessionUpdate": "plan_update", "plan": plan}
+    ]
+    assert [*mapper.updates(event("plan", entries=[]))] == [
+        {"sessionUpdate": "plan_removed", "planId": "plan-s"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -820,10 +653,9 @@ def test_a_client_that_takes_plans_by_their_ids() -> None:
     ],
 )
 def test_a_turn_of_the_past_without_a_whole_answer_has_a_mark_behind_it(
-    check_one_update: CheckTold, kind: str, data: dict[str, Any], text: str
+    kind: str, data: dict[str, Any], text: str
 ) -> None:
     """A live one answers its prompt, and the client shows the reason."""
     past, live = event(kind, seq=0, **data) | {"turnId": "t"}, event(kind, **data) | {"turnId": "t"}
     shown = chunk("agent_message_chunk", {"type": "text", "text": f"\n\n{text}\n\n"}, "notice-t")
-    expected = shown | {"_meta": {"sidecar": {kind: data}}}
-    check(check_one_update, [live, past], [expected], notices=False, compactions=False)
+    check([live, past], [aside(**{kind: data}) | shown])

@@ -187,7 +187,7 @@ def test_small_pieces_cost_no_more_than_their_bytes(make: Callable[[], Decoder])
 
 @pytest.mark.parametrize(
     ("first", "expected"),
-    [(b"{", True), (b"\n [", True), (b"Content-Length", False), (b"", False)],
+    [(b"{", True), (b"\n [", True), (b"Content-Length", False), (b"content-length", False), (b"", False)],
 )
 def test_framing_is_told_by_the_first_byte(first: bytes, expected: bool) -> None:
     assert is_line_framed(first) is expected

@@ -128,13 +128,16 @@ async def test_a_buffer_that_is_no_file_is_no_trouble() -> None:
 async def test_after_a_lost_change_opening_again_mends_it() -> None:
     editor = FakeEditor()
     await editor.initialize()
-    change(editor, 2, {"text": "x"})
+    for version in (1, 2):
+        change(editor, version, {"text": "x"})
     document = {"uri": NOTE, "languageId": "x", "version": 3, "text": "mended"}
     editor.notify("textDocument/didOpen", {"textDocument": document})
     change(editor, 4, edit((0, 0), (0, 0), "is "))
     assert editor.workspace.now(PATH).text == "is mended"
     await editor.request(1, "sidecar/fake/echo")
-    assert len(editor.calls("window/logMessage")) == 1
+    (warning,) = editor.calls("window/logMessage")
+    assert warning["params"]["type"] == 2
+    assert NOTE in warning["params"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -142,14 +142,6 @@ async def test_a_plain_client_gets_messages_and_no_events(payload: Payload, expe
     assert await received(editor) == expected
 
 
-async def test_a_plain_client_gets_none_of_our_notifications() -> None:
-    editor = FakeEditor()
-    await editor.initialize()
-    editor.port.sink.notify("sidecar/sessions/changed", {})
-    editor.port.sink.notify("window/logMessage", {"type": 3, "message": "x"})
-    assert [method for method, _ in await received(editor)] == ["window/logMessage"]
-
-
 async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
     wishes = {"events": {"optOut": ["sidecar/sessions/changed", "textDelta"]}}
     editor = FakeEditor()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,49 +64,12 @@ async def test_the_server_syncs_text_by_increments() -> None:
     assert "notebookDocumentSync" not in capabilities
 
 
-async def test_configure_gets_the_options_of_the_sidecar_alone() -> None:
-    editor = FakeEditor()
-    await editor.initialize(initializationOptions={"other": 1, "sidecar": {"store": "/s", "trust": True}})
-    assert editor.opened == [{"store": "/s", "trust": True}]
-
-
-@pytest.mark.parametrize("given", [None, {}, {"sidecar": None}, [1], "x"])
-async def test_without_options_configure_gets_none(given: Any) -> None:
+@pytest.mark.parametrize("given", [None, {}, {"sidecar": None}, [1], "x", {"other": 1}])
+async def test_without_options_of_ours_there_are_none(given: Any) -> None:
     editor = FakeEditor()
     await editor.initialize(initializationOptions=given)
     await editor.request(1, "sidecar/status")
     assert editor.opened == [{}]
-
-
-async def test_refused_options_refuse_the_client_which_may_try_again() -> None:
-    def refuse(options: Mapping[str, Any]) -> None:
-        if options:
-            raise InvalidInput("no such model")
-
-    editor = FakeEditor()
-    editor.on_open = refuse
-    answer = await editor.initialize(initializationOptions={"sidecar": {"models": 1}})
-    assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "no such model")
-    assert editor.service.connections == []
-    assert "result" in await editor.request(2, "initialize", {"capabilities": {}})
-
-
-async def test_nothing_is_loaded_before_the_answer() -> None:
-    editor = FakeEditor()
-    seen: list[str] = []
-    editor.on_open = lambda _: seen.append("opened" if editor.answers("initialize") else "opened too soon")
-    await editor.initialize()
-    await editor.request(1, "sidecar/status")
-    assert seen == ["opened"]
-
-
-async def test_options_are_tried_before_the_answer() -> None:
-    editor = FakeEditor()
-    seen: list[bool] = []
-    editor.on_open = lambda _: seen.append(bool(editor.answers("initialize")))
-    await editor.initialize(initializationOptions={"sidecar": {"trust": True}})
-    await editor.request(1, "sidecar/status")
-    assert seen == [False]
 
 
 @pytest.mark.parametrize(
@@ -147,27 +111,6 @@ async def test_a_client_that_leaves_at_once_loads_nothing() -> None:
     assert (editor.opened, editor.service.n_closed) == ([], 0)
 
 
-async def test_options_of_no_shape_refuse_the_client() -> None:
-    answer = await FakeEditor().initialize(initializationOptions={"sidecar": 5})
-    assert answer["error"]["code"] == -32602
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        pytest.param(None, id="nothing"),
-        pytest.param({}, id="no capabilities"),
-        pytest.param({"capabilities": 5}, id="capabilities of no shape"),
-        pytest.param({"capabilities": {}, "processId": "abc"}, id="a process id of no kind"),
-        pytest.param([], id="an array"),
-    ],
-)
-async def test_a_handshake_without_its_essentials_is_refused(params: Any) -> None:
-    editor = FakeEditor()
-    answer = await editor.request(1, "initialize", params)
-    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
-
-
 @pytest.mark.parametrize(
     "odd",
     [
@@ -187,17 +130,28 @@ async def test_a_capability_of_a_later_day_does_not_hinder(odd: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("params", "place"),
     [
-        ({"processId": "abc"}, "params.processId"),
-        ({"clientInfo": {}}, "params.clientInfo.name"),
-        ({"workspaceFolders": [{"uri": "file:///a"}]}, "params.workspaceFolders.name"),
-        (
-            {"capabilities": {"general": {"positionEncodings": 5}}},
-            "params.capabilities.general.positionEncodings",
+        pytest.param(None, "params", id="nothing"),
+        pytest.param([], "params", id="an array"),
+        pytest.param({}, "params.capabilities", id="no capabilities"),
+        pytest.param({"capabilities": 5}, "params.capabilities", id="capabilities of no shape"),
+        *(
+            pytest.param({"capabilities": {}, **params}, f"params.{place}", id=place)
+            for params, place in (
+                ({"processId": "abc"}, "processId"),
+                ({"clientInfo": {}}, "clientInfo.name"),
+                ({"workspaceFolders": [{"uri": "file:///a"}]}, "workspaceFolders.name"),
+                ({"initializationOptions": {"sidecar": 5}}, "initializationOptions.sidecar"),
+                (
+                    {"capabilities": {"general": {"positionEncodings": 5}}},
+                    "capabilities.general.positionEncodings",
+                ),
+            )
         ),
     ],
 )
-async def test_a_refused_handshake_says_where_it_is_wrong(params: dict[str, Any], place: str) -> None:
-    error = (await FakeEditor().request(1, "initialize", {"capabilities": {}, **params}))["error"]
+async def test_a_refused_handshake_says_where_it_is_wrong(params: Any, place: str) -> None:
+    error = (await FakeEditor().request(1, "initialize", params))["error"]
+    assert (error["code"], error["data"]["kind"]) == (-32602, "invalidParams")
     assert error["message"] == f"the params of 'initialize' are not valid at {place}"
 
 
@@ -341,51 +295,22 @@ async def test_trace_is_off_until_it_is_set() -> None:
     assert len(editor.calls("$/logTrace")) == 2
 
 
-async def test_shutdown_waits_for_the_service_to_settle() -> None:
+@pytest.mark.parametrize("how", ["well", "hangs", "fails"])
+async def test_shutdown_waits_for_the_service_to_settle_but_not_for_long(how: str) -> None:
     settled: list[str] = []
-
-    async def settle() -> None:
-        settled.append("settled")
-
-    editor = FakeEditor(on_shutdown=settle)
-    await editor.initialize()
-    assert (await editor.request(1, "shutdown"))["result"] is None
-    assert settled == ["settled"]
-
-
-@pytest.mark.parametrize("how", ["hangs", "fails"])
-async def test_shutdown_is_answered_though_settling_does_not_end_well(how: str) -> None:
-    editor = FakeEditor()
 
     async def settle() -> None:
         if how == "fails":
             raise OSError("disk full")
-        await editor.service.released.wait()
+        if how == "hangs":
+            await asyncio.Event().wait()
+        settled.append(how)
 
     editor = FakeEditor(on_shutdown=settle, shutdown_s=0.01)
     await editor.initialize()
     assert (await editor.request(1, "shutdown"))["result"] is None
+    assert settled == ([how] if how == "well" else [])
     await editor.connection.aclose(0.1)
-
-
-async def test_the_end_of_the_process_is_announced_to_a_client_that_knows_the_word() -> None:
-    for sidecar, expected in (({}, [{"reason": "SIGTERM", "inMs": 2000}]), (None, [])):
-        editor = FakeEditor()
-        await editor.initialize(sidecar=sidecar)
-        editor.connection.announce_end("SIGTERM", 2.0)
-        await editor.connection.aclose(1)
-        assert [call["params"] for call in editor.calls("sidecar/closing")] == expected
-
-
-async def test_end_of_input_without_shutdown_is_1_and_with_it_0() -> None:
-    for shuts_down, code in ((False, 1), (True, 0)):
-        editor = FakeEditor()
-        await editor.initialize()
-        if shuts_down:
-            await editor.request(1, "shutdown")
-        editor.stream.hang_up()
-        assert (await editor.connection.wait_ended()).code == code
-        await editor.connection.aclose(1)
 
 
 async def test_a_client_that_is_gone_leaves_no_buffer_and_no_connection() -> None:

@@ -48,7 +48,9 @@ class SupervisedConnection:
         self.client.notify("initialized", {})
 
 
-@pytest.mark.parametrize(("last_words", "code"), [(("shutdown", "exit"), 0), (("exit",), 1), ((), 1)])
+@pytest.mark.parametrize(
+    ("last_words", "code"), [(("shutdown", "exit"), 0), (("exit",), 1), (("shutdown",), 0), ((), 1)]
+)
 async def test_the_exit_code_follows_from_the_last_words(last_words: tuple[str, ...], code: int) -> None:
     served = SupervisedConnection(FakeService())
     await served.initialize()
@@ -57,7 +59,7 @@ async def test_the_exit_code_follows_from_the_last_words(last_words: tuple[str, 
             await served.client.request(1, method)
         else:
             served.client.notify(method)
-    if not last_words:
+    if "exit" not in last_words:
         served.client.stream.hang_up()
     assert await served.code == code
     assert (served.service.n_closed, served.client.stream.is_lost) == (1, True)
@@ -75,15 +77,22 @@ async def test_exit_on_the_heels_of_shutdown_does_not_end_the_settling() -> None
     assert (service.n_closed, service.has_settled) == (1, True)
 
 
-async def test_the_end_of_the_process_is_announced_and_open_requests_are_answered() -> None:
+@pytest.mark.parametrize("ends_by_signal", [True, False], ids=["SIGTERM", "the end of the input"])
+async def test_the_end_of_the_process_is_announced_and_open_requests_are_answered(
+    *, ends_by_signal: bool
+) -> None:
+    """The service lets go of its requests when it closes: this one gets its result."""
     served = SupervisedConnection(FakeService())
     await served.initialize()
     served.client.ask(1, "sidecar/fake/wait", "x")
     await served.service.begun.wait()
-    served.lifetime.stop("SIGTERM", 0)
-    assert await served.code == 0
-    (closing,) = served.client.calls("sidecar/closing")
-    assert closing["params"] == {"reason": "SIGTERM", "inMs": 20_000}
+    if ends_by_signal:
+        served.lifetime.stop("SIGTERM", 0)
+    else:
+        served.client.stream.hang_up()
+    assert await served.code == (0 if ends_by_signal else 1)
+    closing = [call["params"] for call in served.client.calls("sidecar/closing")]
+    assert closing == ([{"reason": "SIGTERM", "inMs": 20_000}] if ends_by_signal else [])
     assert served.client.answers(1)[0]["result"] == "x"
 
 

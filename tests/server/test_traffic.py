@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -50,56 +48,3 @@ async def test_a_recorded_session_is_answered_in_full(log: Any, caplog: pytest.L
         assert answer.get("error", {}).get("code") in (None, -32601), answer
     assert [len(editor.answers(request_id)) for request_id in ids] == [1] * len(ids)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
-
-
-async def session() -> list[dict[str, Any]]:
-    """Return a short session that touches every part of the face."""
-    note = {"uri": "file:///p/n", "languageId": "x", "version": 1, "text": "a\nb\n"}
-    at = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
-    change = {
-        "textDocument": {"uri": "file:///p/n", "version": 2},
-        "contentChanges": [{"range": at, "text": "x"}],
-    }
-    command = {"command": "sidecar.prompt", "arguments": [{"sid": "s"}], "workDoneToken": "w"}
-    return [
-        {"method": "textDocument/didOpen", "params": {"textDocument": note}},
-        {"method": "textDocument/didChange", "params": change},
-        {"id": 1, "method": "sidecar/status"},
-        {"id": 2, "method": "workspace/executeCommand", "params": command},
-        {"id": 3, "method": "sidecar/fake/wait", "params": {"a": [1, {"b": None}]}},
-        {"method": "$/cancelRequest", "params": {"id": 3}},
-        {"method": "window/workDoneProgress/cancel", "params": {"token": "w"}},
-        {
-            "method": "workspace/didChangeWatchedFiles",
-            "params": {"changes": [{"uri": "file:///p/n", "type": 2}]},
-        },
-        {"method": "$/setTrace", "params": {"value": "messages"}},
-        {"id": 4, "method": "sidecar/session/new", "params": {}},
-    ]
-
-
-async def test_ten_thousand_notifications_leave_no_task_and_no_future_behind() -> None:
-    editor = FakeEditor()
-    await editor.initialize(sidecar={}, workspaceFolders=[{"uri": "file:///a", "name": "a"}])
-    await editor.request("before", "sidecar/fake/echo", 1)
-    tasks, n_futures = asyncio.all_tasks(), len(pending_futures())
-    notifications = [message for message in await session() if "id" not in message]
-    folders: dict[str, Any] = {"event": {"added": [], "removed": []}}
-    notifications.append({"method": "workspace/didChangeWorkspaceFolders", "params": folders})
-    for n in range(10_000):
-        editor.send({"jsonrpc": "2.0", **notifications[n % len(notifications)]})
-    await editor.request("after", "sidecar/fake/echo", 1)
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == tasks
-    assert len(pending_futures()) <= n_futures
-    await editor.connection.aclose(1)
-
-
-def pending_futures() -> list[asyncio.Future[Any]]:
-    """Return the futures of this process that are not settled."""
-    return [each for each in gc.get_objects() if isinstance(each, asyncio.Future) and not each.done()]
-
-
-def answered(editor: FakeEditor) -> int:
-    """Return how many requests of the fuzz have an answer."""
-    return len([m for m in editor.messages if "method" not in m and str(m.get("id")).startswith("m")])

@@ -1,4 +1,4 @@
-"""A daemon over the fake service, for tests that need a real process: ``python fake_daemon.py [PID]``.
+"""A daemon over the fake service, for tests that need a real process: ``python fake_daemon.py``.
 
 The order is the one the real daemon keeps: standard input and output first, everything heavy after.
 """
@@ -23,8 +23,6 @@ from sidecar.transport.streams import open_stdio  # noqa: E402
 async def main(lifetime: Lifetime) -> int:
     """Serve the one client."""
     lifetime.watch_parent()
-    if len(sys.argv) > 1:
-        lifetime.watch_process(int(sys.argv[1]))
     stream = await open_stdio(FDS)
     backend = FakeService().behind(FakeWorkspace())
     return await serve_lsp(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, TypeAlias, cast
 
@@ -150,18 +149,6 @@ def _events(connection: FakeConnection, params: Any) -> Answer:
     return Answer({"seq": log.seq})
 
 
-async def _flood(connection: FakeConnection, params: Any) -> Answer:
-    """Append events as a run does, a few in every turn of the event loop; print when it is done."""
-    log = connection.service.logs[params["sid"]]
-    text = "x" * params.get("size", 1)
-    for n in range(params["count"]):
-        log.append(ToolProgress("t", text))
-        if n % 16 == 0:
-            await asyncio.sleep(0)
-    print("flooded", flush=True)  # noqa: T201  # a test that reads no answers sees this on standard error
-    return Answer({"seq": log.seq})
-
-
 def _echo(connection: FakeConnection, params: Any) -> Answer:
     return Answer(params)
 
@@ -179,18 +166,6 @@ async def _wait(connection: FakeConnection, params: Any) -> Answer:
         connection.service.cancelled.append("fake/wait")
         raise
     return Answer(params)
-
-
-async def _stick(connection: FakeConnection, params: Any) -> Answer:
-    """Wait for a thread that cannot be stopped."""
-    await asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
-    return Answer(None)
-
-
-def _hang(connection: FakeConnection, params: Any) -> Answer:
-    """Hold the event loop itself."""
-    time.sleep(3600)
-    return Answer(None)
 
 
 def _refuse(connection: FakeConnection, params: Any) -> Answer:
@@ -229,13 +204,6 @@ def _notify(connection: FakeConnection, params: Any) -> Answer:
     return Answer(None)
 
 
-def _print(connection: FakeConnection, params: Any) -> Answer:
-    """Write where the protocol used to be."""
-    print("stray print", flush=True)  # noqa: T201  # its purpose
-    os.write(1, b"stray descriptor\n")
-    return Answer(None)
-
-
 QUESTION: Final = PermissionRequest(
     sid="fake-1",
     turn_id="t1",
@@ -256,18 +224,14 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "sidecar/turn/run": _progress,
     "sidecar/context/usage": _echo,
     "sidecar/fake/events": _events,
-    "sidecar/fake/flood": _flood,
     "sidecar/fake/echo": _echo,
     "sidecar/fake/size": _size,
     "sidecar/fake/wait": _wait,
-    "sidecar/fake/stick": _stick,
-    "sidecar/fake/hang": _hang,
     "sidecar/fake/refuse": _refuse,
     "sidecar/fake/crash": _crash,
     "sidecar/fake/crashLater": _crash_later,
     "sidecar/fake/ask": _ask,
     "sidecar/fake/notify": _notify,
-    "sidecar/fake/print": _print,
 }
 """What each method does."""
 
