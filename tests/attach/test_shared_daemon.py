@@ -9,20 +9,20 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared_daemon import PATIENCE_S, SIDECAR, Stage, stage
+from shared_daemon import PATIENCE_S, SIDECAR, Stage, running, stage
 from sidecar.attach.connecting import is_answering
+from sidecar.attach.paths import DaemonPaths
 from sidecar.commands.arguments import parse
+from sidecar.commands.doctor import check_shared
 from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError, allow
 
-__all__ = ["stage"]
+__all__ = ["running", "stage"]
 
 pytestmark = pytest.mark.e2e
 
@@ -36,19 +36,6 @@ def framed(message: dict[str, Any]) -> bytes:
 
 HELLO = framed({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
 PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Stage]:
-    """A stage whose daemon runs, for every test that leaves it alone."""
-    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
-        made = Stage(Path(folder).resolve() / "state")
-        with made.start(*SIDECAR, "serve", "--shared", "--daemon") as daemon:
-            assert daemon.stdout is not None
-            assert daemon.stdout.readline().startswith(b"listening at ")
-            yield made
-            daemon.terminate()
-        assert daemon.returncode == 0
 
 
 async def test_eight_shims_at_once_start_one_daemon(stage: Stage) -> None:
@@ -273,20 +260,18 @@ def test_an_impossible_command_line_is_refused_in_one_line(
 
 async def test_doctor_reports_the_shared_daemon(running: Stage) -> None:
     async with running.shim():
-        report = (await asyncio.to_thread(running.run, "doctor")).stdout
-        assert f"shared\tprocess {running.daemon_pid} at {running.paths.socket}, version" in report
-        assert ", clients: 1" in report
+        found = await asyncio.to_thread(check_shared, running.paths)
+        assert found.text.startswith(f"process {running.daemon_pid} at {running.paths.socket}, version")
+        assert found.text.endswith(", clients: 1")
 
 
-def test_doctor_reports_no_daemon_a_killed_one_and_a_trap(stage: Stage) -> None:
-    assert "shared\tnone is running" in stage.run("doctor").stdout
-    stage.paths.make()
+def test_doctor_reports_a_killed_daemon_and_a_trap(paths: DaemonPaths) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(stage.paths.socket))
-    assert "shared\tnone answers" in stage.run("doctor").stdout
-    stage.paths.folder.chmod(0o755)
-    trapped = stage.run("doctor")
-    assert (trapped.returncode, "chmod 700" in trapped.stdout) == (1, True)
+        killed.bind(str(paths.socket))
+    assert check_shared(paths).text.startswith("none answers")
+    paths.folder.chmod(0o755)
+    trapped = check_shared(paths)
+    assert (trapped.is_well, "chmod 700" in trapped.text) == (False, True)
 
 
 def test_a_folder_that_others_can_enter_is_not_used(stage: Stage) -> None:

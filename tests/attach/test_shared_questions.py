@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from shared_daemon import Stage, stage
-from sidecar.protocol.messages import Elicitation, ElicitationAnswer
-from sidecar_client import ConnectionLost, SidecarClient
+from shared_daemon import Stage, User, stage
+from sidecar.protocol.messages import ElicitationAnswer
+from sidecar_client import ConnectionLost
 
 __all__ = ["stage"]
 
@@ -29,42 +29,21 @@ MODELS: dict[str, Any] = {"models": {"fake-1": {"scripted": ASKS}}}
 AFTER: dict[str, Any] = {"models": {"fake-1": {"scripted": ASKS[1:]}}}
 
 
-class User:
-    """A user who answers when told to, and remembers what was asked and taken back."""
-
-    def __init__(self) -> None:
-        self.asked: list[Elicitation] = []
-        self.is_asked = asyncio.Event()
-        self.may_answer = asyncio.Event()
-        self.was_taken_back = asyncio.Event()
-
-    async def __call__(self, form: Elicitation) -> ElicitationAnswer:
-        self.asked.append(form)
-        self.is_asked.set()
-        try:
-            await self.may_answer.wait()
-        except asyncio.CancelledError:
-            self.was_taken_back.set()
-            raise
-        return ElicitationAnswer("accept", {"q1": "SQLite"})
-
-
-async def results(client: SidecarClient, sid: str) -> str:
-    """Return what stands in the conversation, as text."""
-    return str((await client.session_read(sid)).nodes)
+def choose_sqlite(_form: Any) -> ElicitationAnswer:
+    return ElicitationAnswer("accept", {"q1": "SQLite"})
 
 
 async def test_a_question_outlives_its_daemon_and_is_answered_once(stage: Stage, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    users = [User() for _ in range(4)]
+    users = [User(choose_sqlite) for _ in range(4)]
     one = await stage.shim(options=MODELS, elicit=users[0]).start()
     two = await stage.shim(elicit=users[1]).start()
     session = await one.start_session(project, model="fake-1")
     await two.attach(session.sid)
     running = asyncio.create_task(session.run("do it"))
     for user in users[:2]:
-        await user.is_asked.wait()
+        await user.asked.get()
     os.kill((await one.status()).pid, signal.SIGKILL)
     with pytest.raises(ConnectionLost):
         await running
@@ -78,14 +57,14 @@ async def test_a_question_outlives_its_daemon_and_is_answered_once(stage: Stage,
     events = three.events(session.sid)
     await four.attach(session.sid)
     for user in users[2:]:
-        await user.is_asked.wait()
+        await user.asked.get()
     users[3].may_answer.set()
     async for event in events:
         if event.kind == "settled":
             break
     await users[2].was_taken_back.wait()
-    assert [len(user.asked) for user in users] == [1, 1, 1, 1]
-    text = await results(three, session.sid)
+    assert [user.n_asked for user in users] == [1, 1, 1, 1]
+    text = str((await three.session_read(session.sid)).nodes)
     assert text.count("Which database? SQLite") == 1
     assert (await three.session_load(session.sid)).snapshot.open_questions == ()
     for client in (three, four):

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from scripted_sessions import DONE, call
-from shared_daemon import Stage, stage
+from shared_daemon import Stage, User, running, stage
 from sidecar.conductor.contract import (
-    Elicitation,
     ElicitationAnswer,
     PermissionAnswer,
     PermissionRequest,
@@ -23,7 +22,7 @@ from sidecar.conductor.contract import (
 )
 from sidecar_client import ClientEvent, Session, SidecarClient, allow, reject
 
-__all__ = ["stage"]
+__all__ = ["running", "stage"]
 
 pytestmark = pytest.mark.e2e
 
@@ -32,45 +31,29 @@ ASKS = call("bash", command="env echo hi")
 HANGS = [{"text": "half"}, {"hang": True}]
 
 
-class User:
-    """The user of one client, who is asked and answers when told to."""
-
-    def __init__(self) -> None:
-        self.asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
-        self.may_answer = asyncio.Event()
-
-    async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
-        self.asked.put_nowait(request)
-        await self.may_answer.wait()
-        return allow(request)
+def choose_sqlite(_form: Any) -> ElicitationAnswer:
+    return ElicitationAnswer("accept", {"q1": "SQLite"})
 
 
-class FormUser:
-    """The user of one client, who fills in a form when told to."""
-
-    def __init__(self) -> None:
-        self.asked: asyncio.Queue[Elicitation] = asyncio.Queue()
-        self.may_answer, self.was_taken_back = asyncio.Event(), asyncio.Event()
-
-    async def __call__(self, form: Elicitation) -> ElicitationAnswer:
-        self.asked.put_nowait(form)
-        try:
-            await self.may_answer.wait()
-        except asyncio.CancelledError:
-            self.was_taken_back.set()
-            raise
-        return ElicitationAnswer("accept", {"q1": "SQLite"})
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
 
 
 @asynccontextmanager
-async def two_clients(stage: Stage, *child: Any) -> AsyncIterator[tuple[Session, SidecarClient, User, User]]:
-    """Give a session with a sub-agent that plays *child*, a second client, and the user of each."""
+async def two_clients(
+    stage: Stage, folder: Path, *child: Any, question: str = "permission", answer: Any = allow
+) -> AsyncIterator[tuple[Session, SidecarClient, User, User]]:
+    """Give a session with a sub-agent that plays *child*, a second client, and the user of each.
+
+    The users get the questions of one kind: ``permission`` or ``elicit``.
+    """
     models = {"fake-1": {"scripted": [TASK, DONE, DONE]}, "child-1": {"scripted": list(child)}}
-    one, two = User(), User()
-    first = stage.shim(options={"models": models}, permission=one)
-    async with first, stage.shim(permission=two) as second:
-        folder = stage.paths.home / "project"
-        folder.mkdir()
+    one, two = User(answer), User(answer)
+    first = stage.shim(options={"models": models}, **{question: one})
+    async with first, stage.shim(**{question: two}) as second:
         yield await first.start_session(folder, model="fake-1"), second, one, two
 
 
@@ -87,18 +70,18 @@ async def children(client: SidecarClient, parent: str) -> list[SessionSummary]:
 
 
 async def test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of_them_steers_it(
-    stage: Stage,
+    running: Stage, folder: Path
 ) -> None:
     script = (ASKS, [{"text": "said hi"}, {"usage": {"input": 700, "output": 70}}], [{"text": "and on"}])
-    async with two_clients(stage, *script) as (session, second, one, two):
-        running = asyncio.ensure_future(session.run("delegate it"))
+    async with two_clients(running, folder, *script) as (session, second, one, two):
+        turn = asyncio.ensure_future(session.run("delegate it"))
         begun = await wait_for(session.client, session.sid, "subagent", state="running")
         child = begun.data["child"]
         question = await one.asked.get()
         assert (question.sid, question.child) == (session.sid, child)
         assert question.subject.tool_call_id == begun.data["toolCallId"]
         assert question.title.endswith("(sub-agent)")
-        (line,) = (await second.session_list()).sessions
+        (line,) = (await second.session_list(cwd=str(folder))).sessions
         assert (line.sid, line.state, line.waiting_for) == (session.sid, "waiting", "permission")
         attached = await second.attach(child, "control", from_seq=0)
         assert (attached.snapshot.parent, attached.snapshot.kind) == (session.sid, "subagent")
@@ -107,7 +90,7 @@ async def test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of
         steered = await second.turn_steer(child, ({"type": "text", "text": "say it in Dutch"},))
         assert steered.outcome == "injected"
         two.may_answer.set()
-        assert (await running).text == "done"
+        assert (await turn).text == "done"
         prompts = [event async for event in _past(second, child) if event.kind == "userMessage"]
         assert [event.data["content"][0]["text"] for event in prompts] == [
             "Your task:\n\nLook around.",
@@ -122,13 +105,13 @@ async def test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of
         assert two.asked.empty()
         # It is the second client's session now, as any other.
         assert (await second.turn_run(child, ({"type": "text", "text": "go on"},))).text == "and on"
-        assert [each.sid for each in (await second.session_list()).sessions] == [session.sid]
+        assert [each.sid for each in (await second.session_list(cwd=str(folder))).sessions] == [session.sid]
         (listed,) = await children(second, session.sid)
         assert (listed.sid, listed.title, listed.task) == (child, "Look", "completed")
-        both = (await second.session_list(children=True)).sessions
+        both = (await second.session_list(cwd=str(folder), children=True)).sessions
         assert {each.sid for each in both} == {session.sid, child}
         await session.client.session_delete(session.sid, force=True)
-        assert (await second.session_list(children=True)).sessions == ()
+        assert (await second.session_list(cwd=str(folder), children=True)).sessions == ()
 
 
 async def _past(client: SidecarClient, sid: str) -> AsyncIterator[ClientEvent]:
@@ -138,20 +121,17 @@ async def _past(client: SidecarClient, sid: str) -> AsyncIterator[ClientEvent]:
             return
 
 
-async def test_a_form_of_a_child_reaches_the_clients_of_both_once(stage: Stage) -> None:
+async def test_a_form_of_a_child_reaches_the_clients_of_both_once(running: Stage, folder: Path) -> None:
     asks = call("ask", questions=[{"question": "Which database?", "choices": ["Postgres", "SQLite"]}])
-    models = {"fake-1": {"scripted": [TASK, DONE]}, "child-1": {"scripted": [asks, [{"text": "took it"}]]}}
-    one, two, folder = FormUser(), FormUser(), stage.paths.home / "project"
-    folder.mkdir()
-    first = stage.shim(options={"models": models}, elicit=one)
-    async with first, stage.shim(elicit=two) as second:
-        session = await first.start_session(folder, model="fake-1")
-        running = asyncio.ensure_future(session.run("delegate it"))
+    script, answer = (asks, [{"text": "took it"}]), choose_sqlite
+    async with two_clients(running, folder, *script, question="elicit", answer=answer) as clients:
+        session, second, one, two = clients
+        turn = asyncio.ensure_future(session.run("delegate it"))
         form = await one.asked.get()
         assert (form.sid, form.message) == (session.sid, "Which database? (sub-agent)")
-        begun = await wait_for(first, session.sid, "subagent", state="running")
+        begun = await wait_for(session.client, session.sid, "subagent", state="running")
         assert (form.child, form.tool_call_id) == (begun.data["child"], begun.data["toolCallId"])
-        (line,) = (await second.session_list()).sessions
+        (line,) = (await second.session_list(cwd=str(folder))).sessions
         assert (line.sid, line.state, line.waiting_for) == (session.sid, "waiting", "question")
         assert form.child is not None
         attached = await second.attach(form.child, "control", from_seq=0)
@@ -159,29 +139,30 @@ async def test_a_form_of_a_child_reaches_the_clients_of_both_once(stage: Stage) 
         same = await two.asked.get()
         assert (same.sid, same.child, same.elicitation_id) == (form.child, None, form.elicitation_id)
         two.may_answer.set()
-        assert (await running).text == "done"
+        assert (await turn).text == "done"
         await one.was_taken_back.wait()
         assert "Which database? SQLite" in str((await second.session_read(form.child)).nodes)
         assert (one.asked.qsize(), two.asked.qsize()) == (0, 0)
 
 
 async def test_a_child_that_is_stopped_ends_the_call_and_one_without_a_client_is_closed_and_read(
-    stage: Stage,
+    running: Stage, folder: Path
 ) -> None:
-    async with two_clients(stage, HANGS) as (session, second, _one, _two):
-        running = asyncio.ensure_future(session.run("delegate it"))
+    async with two_clients(running, folder, HANGS) as (session, second, _one, _two):
+        n_loaded = (await second.status()).sessions.loaded
+        turn = asyncio.ensure_future(session.run("delegate it"))
         begun = await wait_for(session.client, session.sid, "subagent", state="running")
         child = begun.data["child"]
         await second.attach(child, "observe", from_seq=0)
         await wait_for(second, child, "textDelta")
         # Who controls the parent controls the child.
         assert (await session.client.turn_interrupt(child)).accepted
-        assert (await running).stop_reason == "end_turn"
+        assert (await turn).stop_reason == "end_turn"
         finished = await wait_for(session.client, session.sid, "toolFinished")
         assert "[it did not finish: its user stopped it]" in finished.data["content"]
         (listed,) = await children(second, session.sid)
         assert (listed.task, listed.tool_call_id) == ("interrupted", begun.data["toolCallId"])
-        assert (await second.status()).sessions.loaded == 1
+        assert (await second.status()).sessions.loaded == n_loaded
         nodes = (await second.session_read(child)).nodes
         assert [node.role for node in nodes] == ["user", "assistant"]
         ended = await wait_for(session.client, session.sid, "subagent", state="interrupted")
@@ -189,8 +170,10 @@ async def test_a_child_that_is_stopped_ends_the_call_and_one_without_a_client_is
         assert (await second.session_load(child)).snapshot.kind == "subagent"
 
 
-async def test_a_killed_daemon_leaves_an_interrupted_child_and_a_call_with_one_result(stage: Stage) -> None:
-    async with two_clients(stage, HANGS) as (session, second, _one, _two):
+async def test_a_killed_daemon_leaves_an_interrupted_child_and_a_call_with_one_result(
+    stage: Stage, folder: Path
+) -> None:
+    async with two_clients(stage, folder, HANGS) as (session, second, _one, _two):
         running = asyncio.ensure_future(session.run("delegate it"))
         begun = await wait_for(session.client, session.sid, "subagent", state="running")
         await second.attach(begun.data["child"], "observe", from_seq=0)
@@ -212,7 +195,7 @@ async def test_a_killed_daemon_leaves_an_interrupted_child_and_a_call_with_one_r
 
 
 async def test_children_that_only_read_work_at_the_same_time_and_have_no_tool_that_writes(
-    stage: Stage, tmp_path: Path
+    running: Stage, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "outside.txt").write_text("one\n")
     reads = call("read", path=str(tmp_path / "outside.txt"))
@@ -227,15 +210,13 @@ async def test_children_that_only_read_work_at_the_same_time_and_have_no_tool_th
     ]
     models["fake-1"] = {"scripted": [tasks, DONE]}
     user = User()
-    async with stage.shim(options={"models": models}, permission=user) as client:
-        folder = stage.paths.home / "project"
-        folder.mkdir()
+    async with running.shim(options={"models": models}, permission=user) as client:
         session = await client.start_session(folder, model="fake-1")
-        running = asyncio.ensure_future(session.run("delegate them"))
+        turn = asyncio.ensure_future(session.run("delegate them"))
         asked = [await user.asked.get(), await user.asked.get()]  # both wait, so both are at work
         assert {request.sid for request in asked} == {session.sid}
         user.may_answer.set()
-        await running
+        await turn
         listed = await children(client, session.sid)
         assert [each.task for each in listed] == ["completed", "completed"]
         nodes = (await client.session_read(listed[0].sid)).nodes
@@ -247,10 +228,8 @@ async def test_children_that_only_read_work_at_the_same_time_and_have_no_tool_th
 
 
 async def test_children_in_worktrees_work_at_the_same_time_and_merge_what_the_user_allows(
-    stage: Stage, tmp_path: Path
+    running: Stage, folder: Path, tmp_path: Path
 ) -> None:
-    folder = stage.paths.home / "project"
-    folder.mkdir()
     for name in ("a.txt", "b.txt", "c.txt"):
         (folder / name).write_text(f"{name} one\n")
     await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=folder, check=True)
@@ -284,7 +263,7 @@ async def test_children_in_worktrees_work_at_the_same_time_and_merge_what_the_us
         refused = request.title == "Merge c.txt"
         return reject(request) if refused else allow(request)
 
-    async with stage.shim(options={"models": models}, permission=answer) as client:
+    async with running.shim(options={"models": models}, permission=answer) as client:
         session = await client.start_session(folder, model="fake-1")
         events = [event async for event in session.stream("delegate both")]
         finished = [event.data for event in events if event.kind == "toolFinished"]
@@ -314,10 +293,8 @@ async def test_children_in_worktrees_work_at_the_same_time_and_merge_what_the_us
 @pytest.mark.slow
 @pytest.mark.parametrize("is_merged", [True, False])
 async def test_the_worktree_that_a_killed_daemon_leaves_is_named_and_goes_with_its_session(
-    stage: Stage, *, is_merged: bool
+    stage: Stage, folder: Path, *, is_merged: bool
 ) -> None:
-    folder = stage.paths.home / "project"
-    folder.mkdir()
     await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=folder, check=True)
     task = call("task", title="Look", prompt="x", model="child-1", worktree=True)
     writes = call("write", path="c.txt", content="done\n")

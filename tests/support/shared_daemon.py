@@ -1,4 +1,4 @@
-"""A state directory with a shared daemon of its own, and shims to it."""
+"""A state directory with a shared daemon of its own, shims to it, and users who answer when told to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.paths import DaemonPaths
-from sidecar_client import SidecarClient
+from sidecar_client import SidecarClient, allow
 
 SIDECAR = (sys.executable, "-P", "-m", "sidecar")
 PATIENCE_S = 30.0
@@ -79,3 +80,45 @@ async def stage(home: Path) -> AsyncIterator[Stage]:
         with suppress(ProcessLookupError):
             os.kill(made.daemon_pid, signal.SIGKILL)
         await made.wait_until_gone()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Stage]:
+    """A stage whose daemon runs, for every test of a module that leaves it alone."""
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
+        made = Stage(Path(folder).resolve() / "state")
+        with made.start(*SIDECAR, "serve", "--shared", "--daemon") as daemon:
+            assert daemon.stdout is not None
+            try:
+                assert daemon.stdout.readline().startswith(b"listening at ")
+                yield made
+            finally:
+                daemon.terminate()
+        assert daemon.returncode == 0
+
+
+class User:
+    """The user of one client, who is asked and gives an *answer* when told to.
+
+    Attributes:
+        asked: the questions that were not looked at yet.
+        n_asked: the number of all questions.
+        may_answer: set to let the user answer.
+        was_taken_back: set when a question was taken back before its answer.
+    """
+
+    def __init__(self, answer: Callable[[Any], Any] = allow) -> None:
+        self.asked: asyncio.Queue[Any] = asyncio.Queue()
+        self.n_asked = 0
+        self.may_answer, self.was_taken_back = asyncio.Event(), asyncio.Event()
+        self._answer = answer
+
+    async def __call__(self, question: Any) -> Any:
+        self.n_asked += 1
+        self.asked.put_nowait(question)
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.was_taken_back.set()
+            raise
+        return self._answer(question)
