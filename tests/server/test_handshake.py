@@ -128,31 +128,37 @@ async def test_a_capability_of_a_later_day_does_not_hinder(odd: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    ("params", "place"),
+    ("params", "problem"),
     [
-        pytest.param(None, "params", id="nothing"),
-        pytest.param([], "params", id="an array"),
-        pytest.param({}, "params.capabilities", id="no capabilities"),
-        pytest.param({"capabilities": 5}, "params.capabilities", id="capabilities of no shape"),
         *(
-            pytest.param({"capabilities": {}, **params}, f"params.{place}", id=place)
+            pytest.param(params, f"the params of 'initialize' are not valid at {place}", id=place)
             for params, place in (
-                ({"processId": "abc"}, "processId"),
-                ({"clientInfo": {}}, "clientInfo.name"),
-                ({"workspaceFolders": [{"uri": "file:///a"}]}, "workspaceFolders.name"),
-                ({"initializationOptions": {"sidecar": 5}}, "initializationOptions.sidecar"),
+                (None, "params"),
+                ([], "params"),
+                ({}, "params.capabilities"),
+                ({"capabilities": 5}, "params.capabilities"),
+                ({"capabilities": {}, "processId": "abc"}, "params.processId"),
+                ({"capabilities": {}, "clientInfo": {}}, "params.clientInfo.name"),
+                (
+                    {"capabilities": {}, "workspaceFolders": [{"uri": "file:///a"}]},
+                    "params.workspaceFolders.name",
+                ),
                 (
                     {"capabilities": {"general": {"positionEncodings": 5}}},
-                    "capabilities.general.positionEncodings",
+                    "params.capabilities.general.positionEncodings",
                 ),
             )
         ),
+        pytest.param(
+            {"capabilities": {}, "initializationOptions": {"sidecar": 5}},
+            "initializationOptions.sidecar must be an object",
+            id="options",
+        ),
     ],
 )
-async def test_a_refused_handshake_says_where_it_is_wrong(params: Any, place: str) -> None:
+async def test_a_refused_handshake_says_what_is_wrong(params: Any, problem: str) -> None:
     error = (await FakeEditor().request(1, "initialize", params))["error"]
-    assert (error["code"], error["data"]["kind"]) == (-32602, "invalidParams")
-    assert error["message"] == f"the params of 'initialize' are not valid at {place}"
+    assert (error["code"], error["data"]["kind"], error["message"]) == (-32602, "invalidParams", problem)
 
 
 @pytest.mark.parametrize("capabilities", [[], {"window": []}, {"general": None}])
