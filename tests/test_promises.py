@@ -90,16 +90,17 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "output.": (
         "e2e/test_daemon.py::test_no_prompt_and_no_file_content_is_in_a_log_above_debug",
         "models/test_secrets.py::test_a_key_that_is_refused_and_repeated_is_shown_nowhere",
-        "server/test_faults.py::test_nothing_but_the_protocol_reaches_the_client",
+        "transport/test_stdio.py::test_only_the_protocol_reaches_the_client",
         "acp/test_process.py::test_nothing_but_the_protocol_is_on_standard_output",
     ),
     "No process outlives the daemon, and the daemon does not outlive its client: end of input, a dead parent "
     "and SIGTERM end it, and the processes of its tools end with it.": (
         "capabilities/test_processes.py::test_a_killed_daemon_takes_its_children_along",
         "capabilities/mcp/test_process.py::test_a_killed_daemon_takes_its_servers_along",
-        "server/test_faults.py::test_end_of_input_during_a_request_answers_it_and_ends",
+        "server/test_serve.py::test_the_end_of_the_process_is_announced_and_open_requests_are_answered",
+        "acp/test_process.py::test_the_end_of_input_in_the_middle_of_a_turn_ends_it",
         "e2e/test_killed_parents.py::test_no_killed_parent_leaves_a_daemon",
-        "server/test_faults.py::test_sigterm_settles_and_exits_0",
+        "acp/test_process.py::test_sigterm_settles_the_turn_stores_it_and_exits_0",
     ),
     "No client costs another one anything by flooding a shared daemon, not reading, or dying.": (
         "attach/test_floods.py::test_a_flood_leaves_others_their_turn_and_memory_its_bounds",

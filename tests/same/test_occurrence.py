@@ -49,23 +49,21 @@ ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
         "test_an_idle_session_moves_from_machine_to_machine",
     ): {"lsp": ("SessionSummary.lease",)},
     # They take a message or a file of many megabytes, unless a test sets the limit.
-    ("server/test_faults.py", "test_an_absurd_length_is_answered_and_ends_it_with_1"): {
-        "lsp": ("error messageTooLarge",)
-    },
-    ("acp/test_faults.py", "test_a_line_over_the_limit_is_refused_under_its_id"): {
-        "acp": ("error messageTooLarge",)
+    ("service/test_frontend.py", "test_the_limits_of_a_connection_are_kept"): {
+        "lsp": ("error messageTooLarge",),
+        "acp": ("error messageTooLarge",),
     },
     ("conductor/checkpoints/test_checkpoints.py", "test_a_large_file_is_named_and_not_kept"): {
         "lsp": ("CheckpointFile.problem",)
     },
     # It takes a tool server made with a package that need not be installed.
-    ("server/test_elicit.py", "test_a_client_of_ours_gets_the_form"): {"lsp": ("Elicitation.url",)},
-    # They take a defect.
-    ("server/test_connection.py", "test_an_unexpected_exception_shows_neither_its_text_nor_a_traceback"): {
-        "lsp": ("error internal",)
+    ("service/test_frontend.py", "test_a_form_is_answered_as_far_as_the_client_can_show_it"): {
+        "lsp": ("Elicitation.url",)
     },
-    ("acp/test_faults.py", "test_an_unexpected_exception_shows_nothing_of_itself"): {
-        "acp": ("error internal",)
+    # They take a defect.
+    ("service/test_frontend.py", "test_an_unexpected_exception_shows_nothing_of_itself"): {
+        "lsp": ("error internal",),
+        "acp": ("error internal",),
     },
     ("conductor/compaction/test_compacting.py", "test_what_a_failure_quotes_is_in_no_log"): {
         "lsp": ("Compaction.status = failed", "Compaction.error")

@@ -154,20 +154,20 @@ async def test_params_arrive_and_results_leave_as_they_are(face: Face, client: C
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("body", "request_id", "code"),
     [
-        pytest.param(b"{", -32700, id="no json"),
-        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"session/list"}]', -32600, id="a batch"),
-        pytest.param(b'{"id":1,"method":"session/list"}', -32600, id="no version"),
+        pytest.param(b"{", None, -32700, id="no json"),
+        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"session/list"}]', None, -32600, id="a batch"),
+        pytest.param(b'{"id":1,"method":"session/list"}', 1, -32600, id="no version"),
     ],
 )
 async def test_a_body_that_is_no_message_is_refused_and_the_next_request_is_answered(
-    face: Face, client: Client, body: bytes, code: int
+    face: Face, client: Client, body: bytes, request_id: int | None, code: int
 ) -> None:
     client.send_body(body)
     assert "result" in await client.request("next", face.ours("status"))
-    errors = [message["error"]["code"] for message in client.messages if "error" in message]
-    assert (errors, client.calls("window/showMessage")) == ([code], [])
+    errors = [(each["id"], each["error"]["code"]) for each in client.messages if "error" in each]
+    assert (errors, client.calls("window/showMessage")) == ([(request_id, code)], [])
 
 
 async def test_an_unknown_method_is_refused_with_its_kind(face: Face, client: Client) -> None:
@@ -186,6 +186,7 @@ async def test_an_unexpected_exception_shows_nothing_of_itself(
             for hidden in ("the prompt", "Traceback", ".py"):
                 assert hidden not in json.dumps(answer)
     assert "the prompt" not in caplog.text
+    assert "ValueError" in caplog.text
     assert client.calls("window/showMessage") == []
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_stream import MemoryClient
-from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.errors import MethodNotFound, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.jsonrpc import Id
@@ -23,13 +21,12 @@ from sidecar.transport.outbox import HIGH_WATER_BYTES
 from sidecar.transport.peer import Dialect, Limits, Peer, PeerGoneError, PeerRefused
 
 DIALECT = Dialect(HeaderDecoder, frame_with_header, lsp_code, lambda i: ("$/cancelRequest", {"id": i}))
-SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
 
 
 class ObedientFace:
-    """Answers by the method's name; ``wait`` until released, ``big`` with as many bytes as asked.
+    """Answers by the method's name: ``wait`` until released, ``big`` with as many bytes as asked.
 
-    ``burn`` takes as many seconds, ``wrapped`` waits behind a coroutine of its own.
+    ``burn`` takes as many seconds.
     """
 
     def __init__(self) -> None:
@@ -49,8 +46,6 @@ class ObedientFace:
                 return Answer(params, self.after)
             case "wait":
                 return self._wait(params)
-            case "wrapped":
-                return self._wrap(self._wait(params))
             case "big":
                 return Answer("x" * params)
             case "burn":
@@ -60,12 +55,8 @@ class ObedientFace:
                 return Answer(None)
             case "invalid":
                 raise InvalidInput("no such thing", hint="try another", sid="s1")
-            case "crash":
-                raise ValueError(params)
             case "later-invalid":
-                return self._raise(InvalidInput("no"))
-            case "later-crash":
-                return self._raise(ValueError(params))
+                return self._raise(InvalidInput("no such thing", hint="try another", sid="s1"))
             case "unspeakable":
                 return Answer(object())
             case "odd details":
@@ -89,9 +80,6 @@ class ObedientFace:
             self.ended.append(params)
         return Answer(params)
 
-    async def _wrap(self, work: Awaitable[Answer]) -> Answer:
-        return await work
-
     async def _raise(self, error: Exception) -> Answer:
         raise error
 
@@ -110,76 +98,12 @@ def code_and_kind(answer: dict[str, Any]) -> tuple[int, str]:
     return answer["error"]["code"], answer["error"]["data"]["kind"]
 
 
-@pytest.mark.parametrize("request_id", [0, "", 1, "one", -1, 2**70])
+@pytest.mark.parametrize("request_id", [0, "", -1, 2**70])
 async def test_a_request_is_answered_under_its_id(request_id: Id) -> None:
     wire = Wire()
     answer = await wire.client.request(request_id, "echo", {"a": [1]})
     assert answer == {"jsonrpc": "2.0", "id": request_id, "result": {"a": [1]}}
     assert wire.face.told == [(request_id, None)]
-
-
-async def test_a_request_without_params_is_answered() -> None:
-    assert (await Wire().client.request(1, "echo"))["result"] is None
-
-
-async def test_a_nested_jsonrpc_key_is_just_data() -> None:
-    nested = {"jsonrpc": "2.0", "id": 5, "method": "echo", "params": {"jsonrpc": "1"}}
-    assert (await Wire().client.request(1, "echo", nested))["result"] == nested
-
-
-async def test_keys_that_are_no_python_names_arrive_as_they_are() -> None:
-    odd = {"class": 1, "x-y": 2, "_id": 3, "": 4}
-    assert (await Wire().client.request(1, "echo", odd))["result"] == odd
-
-
-async def test_a_body_that_is_no_json_is_answered_under_null() -> None:
-    wire = Wire()
-    wire.client.send_body(b'{"jsonrpc": "2.0", "id": 1, "method"')
-    assert code_and_kind(await wire.client.answer(None)) == (-32700, "parse")
-    assert (await wire.client.request(2, "echo", 1))["result"] == 1
-
-
-async def test_a_batch_is_refused() -> None:
-    wire = Wire()
-    wire.client.send([{"jsonrpc": "2.0", "id": 1, "method": "echo"}])
-    assert code_and_kind(await wire.client.answer(None)) == (-32600, "invalidRequest")
-    assert wire.face.asked == []
-
-
-async def test_lower_case_and_lf_only_headers_are_read() -> None:
-    wire = Wire()
-    body = b'{"jsonrpc":"2.0","id":%d,"method":"echo","params":%d}'
-    for n, header in enumerate(
-        (b"content-length: %d\r\n\r\n", b"Content-Length: %d\n\n", b"CONTENT-LENGTH:%d\r\n\n")
-    ):
-        one = body % (n, n)
-        wire.client.stream.send(header % len(one) + one)
-        assert (await wire.client.answer(n))["result"] == n
-
-
-async def test_an_open_id_is_refused_and_its_first_request_goes_on() -> None:
-    wire = Wire()
-    for n in range(3):
-        wire.client.ask(7, "wait", n)
-    await wire.client.stream.wait_until(lambda: len(wire.client.answers(7)) == 2)
-    assert [code_and_kind(a) for a in wire.client.answers(7)] == [(-32600, "invalidRequest")] * 2
-    wire.face.release.set()
-    await wire.client.stream.wait_until(lambda: len(wire.client.answers(7)) == 3)
-    assert wire.client.answers(7)[2]["result"] == 0
-    assert wire.face.begun == [0]
-    assert (await wire.client.request(7, "echo", 1))["id"] == 7
-
-
-async def test_too_many_open_requests_are_overload_and_retryable() -> None:
-    wire = Wire(Limits(max_in_flight=2))
-    for n in range(3):
-        wire.client.ask(n, "wait", n)
-    refused = await wire.client.answer(2)
-    assert code_and_kind(refused) == (-32803, "overloaded")
-    assert refused["error"]["data"]["retryable"] is True
-    wire.face.release.set()
-    assert (await wire.client.answer(0))["result"] == 0
-    assert (await wire.client.request(2, "echo", 5))["id"] == 2
 
 
 async def test_cancel_of_a_running_request_answers_cancelled() -> None:
@@ -191,51 +115,14 @@ async def test_cancel_of_a_running_request_answers_cancelled() -> None:
     assert (wire.peer.requests_open, wire.face.told) == (0, [(1, "cancelled")])
 
 
-async def test_cancel_in_the_tick_of_the_request_ends_the_work_that_it_wraps() -> None:
-    wire = Wire()
-    wire.client.ask(1, "wrapped", "x")
-    wire.peer.cancel(1)
-    assert code_and_kind(await wire.client.answer(1)) == (-32800, "cancelled")
-    assert (wire.face.begun, wire.face.ended) == (["x"], ["x"])
-
-
-async def test_cancel_of_an_unknown_or_answered_request_is_nothing() -> None:
-    wire = Wire()
-    await wire.client.request(1, "echo")
-    wire.peer.cancel(1)
-    wire.peer.cancel("never")
-    assert (await wire.client.request(2, "echo", 2))["result"] == 2
-    assert len(wire.client.messages) == 2
-
-
 @pytest.mark.parametrize("method", ["invalid", "later-invalid"])
-async def test_an_expected_error_keeps_its_kind(method: str) -> None:
-    assert code_and_kind(await Wire().client.request(1, method)) == (-32602, "invalidParams")
-
-
-async def test_the_data_of_an_error_has_the_next_step() -> None:
-    answer = await Wire().client.request(1, "invalid")
+async def test_the_data_of_an_expected_error_has_its_kind_and_the_next_step(method: str) -> None:
+    answer = await Wire().client.request(1, method)
     assert answer["error"] == {
         "code": -32602,
         "message": "no such thing",
         "data": {"kind": "invalidParams", "retryable": False, "hint": "try another", "sid": "s1"},
     }
-
-
-async def test_an_unknown_method_is_answered_as_such() -> None:
-    assert code_and_kind(await Wire().client.request(1, "nope")) == (-32601, "methodNotFound")
-
-
-@pytest.mark.parametrize("method", ["crash", "later-crash"])
-async def test_an_unexpected_exception_keeps_its_text_to_itself(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        answer = await Wire().client.request(1, method, "the prompt")
-    assert code_and_kind(answer) == (-32603, "internal")
-    assert "the prompt" not in str(answer) + caplog.text
-    assert "ValueError" in answer["error"]["message"]
-    assert "ValueError" in caplog.text
 
 
 async def test_a_result_that_is_not_json_is_an_internal_error() -> None:
@@ -348,13 +235,6 @@ async def test_a_client_that_goes_fails_every_waiting_request() -> None:
 
 
 # Limits and ends.
-
-
-async def test_a_message_over_the_limit_is_refused_under_its_id_and_the_connection_kept() -> None:
-    wire = Wire(Limits(max_body_bytes=100))
-    wire.client.ask(3, "echo", "x" * 200)
-    assert code_and_kind(await wire.client.answer(3)) == (-32600, "messageTooLarge")
-    assert (await wire.client.request(4, "echo", 1))["result"] == 1
 
 
 async def test_an_answer_over_the_limit_fails_our_request() -> None:
@@ -480,29 +360,6 @@ async def test_after_stop_accepting_nothing_more_is_taken() -> None:
 # Hostile input.
 
 
-@pytest.mark.skipif(not SUITE.is_dir(), reason="the JSON test suite is not beside the checkout")
-async def test_json_test_suite_as_bodies_each_is_answered_and_the_connection_lives() -> None:
-    wire = Wire()
-    bodies = [path.read_bytes() for path in sorted(SUITE.glob("*.json"))]
-    for body in bodies:
-        wire.client.send_body(body)
-    assert (await wire.client.request("last", "echo", 1))["result"] == 1
-    assert len(wire.client.messages) == len(bodies) + 1
-    assert all("error" in message for message in wire.client.messages[:-1])
-
-
-@pytest.mark.parametrize("size", [70 * 1024, 10 * 1024 * 1024])
-async def test_large_messages_pass(size: int) -> None:
-    assert len((await Wire().client.request(1, "echo", "x" * size))["result"]) == size
-
-
-async def test_byte_by_byte_input_is_read() -> None:
-    wire = Wire()
-    for byte in frame_with_header(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":"slow"}'):
-        wire.client.stream.send(bytes((byte,)))
-    assert (await wire.client.answer(1))["result"] == "slow"
-
-
 def mutated(rng: random.Random, body: bytes) -> bytes:
     """Return *body* with a few bytes changed, dropped or doubled."""
     data = bytearray(body)
@@ -518,30 +375,11 @@ def mutated(rng: random.Random, body: bytes) -> bytes:
     return bytes(data)
 
 
-async def test_mutated_bodies_neither_crash_nor_hang_and_each_is_answered_once() -> None:
-    """Three thousand bodies: each gives at most one answer, and the connection works to the end."""
-    rng = random.Random(20260820)
-    wire = Wire()
-    bodies = [
-        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":[1,2,{"b":null}]}}',
-        b'{"jsonrpc":"2.0","id":"x","method":"nope"}',
-        b'{"jsonrpc":"2.0","method":"note","params":[]}',
-        b'{"jsonrpc":"2.0","id":"s1","result":{"outcome":"selected"}}',
-    ]
-    for _ in range(3_000):
-        wire.client.send_body(mutated(rng, rng.choice(bodies)))
-    assert (await wire.client.request("last", "echo", 1))["result"] == 1
-    n_answers = len([m for m in wire.client.messages if "method" not in m])
-    assert n_answers <= 3_001
-    assert wire.peer.requests_open == 0
-    assert len(wire.face.told) == len(wire.face.asked)
-
-
 async def test_mutated_frames_neither_crash_nor_hang() -> None:
-    """A thousand connections with broken framing: each either goes on or ends with an error."""
+    """Hundreds of connections with broken framing: each either goes on or ends with an error."""
     rng = random.Random(1)
     good = frame_with_header(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":1}')
-    for _ in range(1_000):
+    for _ in range(300):
         wire = Wire()
         wire.client.stream.send(mutated(rng, good * 3))
         wire.client.stream.hang_up()
@@ -549,8 +387,3 @@ async def test_mutated_frames_neither_crash_nor_hang() -> None:
         await wire.peer.aclose(1)
         assert len(wire.client.answers(1)) <= 3
         assert all(isinstance(m, dict) for m in wire.client.messages)
-
-
-def test_errors_of_the_peer_have_kinds() -> None:
-    errors: list[SidecarError] = [PeerGoneError("gone"), PeerRefused("m", 5)]
-    assert [error.kind for error in errors] == ["clientGone", "clientRefused"]
