@@ -94,3 +94,9 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[DeskMaker]:
     yield make
     for desk in desks:
         await desk.daemon.service.aclose()
+
+
+@pytest.fixture
+def face() -> str:
+    """The front end of a test that names none: what it proves does not depend on it."""
+    return "lsp"

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from faces import FACES, FaceClient
+from faces import FACES, EditorSession
 from sidecar.conductor.workbench import session_editor
-from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Say
-
-pytestmark = pytest.mark.parametrize("face", FACES)
 
 
 def problem(line: int, message: str, severity: int = 1) -> dict[str, Any]:
@@ -22,28 +19,14 @@ def problem(line: int, message: str, severity: int = 1) -> dict[str, Any]:
     return {**found, "source": "mypy", "code": "attr-defined"}
 
 
-class Bench:
+class Bench(EditorSession):
     """A session in which edits need no consent, and whose model plays a script."""
 
-    def __init__(self, face: str, desk: Any) -> None:
-        self.client = FaceClient(face, desk.daemon)
-        self.desk = desk
-        self.folder: Path = desk.folder
-        self.sid = ""
+    async def begin(self, **features: Any) -> Bench:
+        return await self.open(may_edit=True, **features)
 
-    async def open(self, **features: Any) -> Bench:
-        self.sid = await self.client.open(self.folder, "scripted-1", **features)
-        option = {"sid": self.sid, "configId": "permissions", "value": "allowEdits"}
-        await self.client.call("sidecar/session/setConfigOption", option)
-        return self
-
-    @property
-    def session(self) -> Any:
-        return self.desk.daemon.service.hub.session(self.sid)
-
-    def report(self, name: str, *problems: dict[str, Any]) -> None:
-        found = {"uri": (self.folder / name).as_uri(), "diagnostics": list(problems)}
-        self.client.notify("sidecar/editor/context", {"diagnostics": [found]})
+    def report_problems(self, name: str, *problems: dict[str, Any]) -> None:
+        self.report(diagnostics=[{"uri": self.uri(name), "diagnostics": list(problems)}])
 
     async def report_after_change(self, name: str, *problems: dict[str, Any]) -> None:
         """Report the problems of *name* once a tool has changed a file, as a language server would."""
@@ -56,28 +39,22 @@ class Bench:
         dispose = self.session.record.log.follow(look)
         await finished.wait()
         dispose()
-        self.report(name, *problems)
-
-    def results(self) -> list[str]:
-        blocks = (block for entry in self.session.record.history.current for block in entry.turn.blocks)
-        return [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
-
-    def tools(self) -> set[str]:
-        return {tool.name for tool in self.desk.model.calls[-1].conversation.tools}
+        self.report_problems(name, *problems)
 
 
 WRITE = [Call("write", {"path": "a.py", "content": "x = y\n"})]
 
 
+@pytest.mark.parametrize("face", FACES)
 async def test_the_tool_is_on_offer_while_a_client_provides_diagnostics(face: str, make_desk: Any) -> None:
     listing = [Call("diagnostics", {})]
-    bench = await Bench(face, make_desk([[Say("one")], listing, [Say("two")], [Say("three")]])).open()
-    await bench.client.prompt(bench.sid, "one")
+    bench = await Bench(face, make_desk([[Say("one")], listing, [Say("two")], [Say("three")]])).begin()
+    await bench.prompt("one")
     assert "diagnostics" not in bench.tools()
     other = bench.desk.client()
     other.connection.report_editor({"diagnostics": []}, "utf-16")
-    bench.report("a.py", problem(4, "warned", 2), problem(2, "broken"), problem(0, "a hint", 4))
-    await bench.client.prompt(bench.sid, "two")
+    bench.report_problems("a.py", problem(4, "warned", 2), problem(2, "broken"), problem(0, "a hint", 4))
+    await bench.prompt("two")
     assert "diagnostics" in bench.tools()
     assert bench.results() == [
         "a.py:3: error: broken (mypy attr-defined)\na.py:5: warning: warned (mypy attr-defined)"
@@ -85,17 +62,18 @@ async def test_the_tool_is_on_offer_while_a_client_provides_diagnostics(face: st
     (connection,) = [each for each in bench.desk.daemon.service.connections if each is not other.connection]
     other.connection.close()
     connection.hub.audience.editors.forget(connection.client_id)
-    await bench.client.prompt(bench.sid, "three")
+    await bench.prompt("three")
     assert "diagnostics" not in bench.tools()
 
 
+@pytest.mark.parametrize("face", FACES)
 async def test_new_errors_come_back_with_the_result_of_the_edit(face: str, make_desk: Any) -> None:
-    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
-    bench.report("a.py", problem(7, "old error"))
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).begin()
+    bench.report_problems("a.py", problem(7, "old error"))
     telling = asyncio.ensure_future(
         bench.report_after_change("a.py", problem(8, "old error"), problem(0, "y is not defined"))
     )
-    await bench.client.prompt(bench.sid, "write it")
+    await bench.prompt("write it")
     await telling
     (result,) = bench.results()
     assert result.endswith(
@@ -104,10 +82,10 @@ async def test_new_errors_come_back_with_the_result_of_the_edit(face: str, make_
 
 
 async def test_an_edit_without_new_errors_adds_nothing(face: str, make_desk: Any) -> None:
-    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
-    bench.report("a.py", problem(7, "old error"))
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).begin()
+    bench.report_problems("a.py", problem(7, "old error"))
     telling = asyncio.ensure_future(bench.report_after_change("a.py", problem(1, "slow", 2)))
-    await bench.client.prompt(bench.sid, "write it")
+    await bench.prompt("write it")
     await telling
     assert "new errors" not in bench.results()[0]
 
@@ -116,18 +94,18 @@ async def test_nothing_waits_where_no_client_provides_diagnostics(
     face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_editor, "WAIT_S", 3_600.0)
-    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
-    bench.client.notify("sidecar/editor/context", {"tabs": [{"uri": (bench.folder / "a.py").as_uri()}]})
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).begin()
+    bench.report(tabs=[{"uri": bench.uri("a.py")}])
     async with asyncio.timeout(60):
-        await bench.client.prompt(bench.sid, "write it")
+        await bench.prompt("write it")
 
 
 async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
     face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes = [[Call("write", {"path": f"f{n}.py", "content": "x\n"})] for n in range(4)]
-    bench = await Bench(face, make_desk([*writes, [Say("done")]])).open()
-    bench.client.notify("sidecar/editor/context", {"diagnostics": []})
+    bench = await Bench(face, make_desk([*writes, [Say("done")]])).begin()
+    bench.report(diagnostics=[])
     monkeypatch.setattr(session_editor, "WAIT_S", 0.01)
     bench.session.record.log.follow(
         lambda log: (
@@ -136,7 +114,7 @@ async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
             else None
         )
     )
-    await bench.client.prompt(bench.sid, "write them")
+    await bench.prompt("write them")
     assert len(bench.results()) == 4
 
 
@@ -147,24 +125,24 @@ async def test_a_clean_edit_waits_as_long_as_the_client_is_known_to_answer(
     monkeypatch.setattr(session_editor, "WAIT_S", 0.2)
     n_edits = 4
     writes = [[Call("write", {"path": f"f{n}.py", "content": f"{n}\n"})] for n in range(n_edits)]
-    bench = await Bench(face, make_desk([*writes, [Say("done")]])).open()
-    bench.report("f0.py")
+    bench = await Bench(face, make_desk([*writes, [Say("done")]])).begin()
+    bench.report_problems("f0.py")
 
     def answer(log: Any) -> None:
         if answers and log.newest.data.kind == "toolStarted":
-            bench.report(Path(log.newest.data.locations[0].path).name)
+            bench.report_problems(Path(log.newest.data.locations[0].path).name)
 
     bench.session.record.log.follow(answer)
-    await bench.client.prompt(bench.sid, "write them")
+    await bench.prompt("write them")
     assert len(bench.results()) == n_edits
     assert bench.session.workbench._editor.wait_s <= 0.05
 
 
+@pytest.mark.parametrize("face", FACES)
 async def test_a_push_of_the_language_server_protocol_counts_as_a_report(face: str, make_desk: Any) -> None:
-    bench = await Bench(face, make_desk([[Say("done")]])).open()
-    uri = (bench.folder / "a.py").as_uri()
+    bench = await Bench(face, make_desk([[Say("done")]])).begin()
     bench.client.client.notify(
-        "textDocument/publishDiagnostics", {"uri": uri, "diagnostics": [problem(0, "pushed")]}
+        "textDocument/publishDiagnostics", {"uri": bench.uri("a.py"), "diagnostics": [problem(0, "pushed")]}
     )
     await bench.client.call("sidecar/status", {})
     (connection,) = bench.desk.daemon.service.connections
@@ -172,13 +150,11 @@ async def test_a_push_of_the_language_server_protocol_counts_as_a_report(face: s
 
 
 async def test_a_client_that_answers_for_diagnostics_is_asked_after_an_edit(
-    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+    make_desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if face == "acp":
-        pytest.skip("the request is one of the Language Server Protocol")
     monkeypatch.setattr(session_editor, "WAIT_S", 60.0)
     desk = make_desk([WRITE, [Call("diagnostics", {"path": "a.py"})], [Say("done")]])
-    bench = await Bench(face, desk).open(diagnostics={})
+    bench = await Bench("lsp", desk).begin(diagnostics={})
     await bench.client.call("workspace/diagnostic/refresh", None)
     asked: list[str] = []
 
@@ -192,9 +168,9 @@ async def test_a_client_that_answers_for_diagnostics_is_asked_after_an_edit(
         client.reply(wanted[n_before]["id"], {"kind": "full", "items": items})
 
     answering = asyncio.ensure_future(answer([problem(0, "y is not defined")]))
-    await bench.client.prompt(bench.sid, "write it")
+    await bench.prompt("write it")
     await answering
-    assert asked == [(bench.folder / "a.py").as_uri()]
+    assert asked == [bench.uri("a.py")]
     edit, listed = bench.results()
     assert edit.endswith("a.py:1: error: y is not defined (mypy attr-defined)")
     assert listed == "a.py:1: error: y is not defined (mypy attr-defined)"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import pytest
 
-from faces import FACES, FaceClient
+from faces import FACES, EditorSession
 from sidecar.conductor.clients import MAX_DIAGNOSTICS, MAX_IN_FILE, MAX_TABS, EditorState
 from sidecar.llmgateway.scripted import Say
-
-pytestmark = pytest.mark.parametrize("face", FACES)
 
 
 def at(line: int, character: int = 0, to: int | None = None) -> dict[str, Any]:
@@ -25,29 +22,14 @@ def problem(line: int, message: str, severity: int = 1) -> dict[str, Any]:
     return {"range": at(line), "message": message, "severity": severity}
 
 
-class Editor:
+class Editor(EditorSession):
     """A client with an editor, and one session."""
-
-    def __init__(self, face: str, desk: Any) -> None:
-        self.client = FaceClient(face, desk.daemon)
-        self.desk = desk
-        self.sid = ""
-
-    async def open(self) -> Editor:
-        self.sid = await self.client.open(self.desk.folder, "scripted-1")
-        return self
-
-    def report(self, **members: Any) -> None:
-        self.client.notify("sidecar/editor/context", members)
 
     @property
     def state(self) -> EditorState:
         (connection,) = self.desk.daemon.service.connections
         state: EditorState = connection.editor
         return state
-
-    def uri(self, name: str) -> str:
-        return Path(self.desk.folder, name).as_uri()
 
     async def complete(self, text: str, **more: Any) -> list[tuple[str, str]]:
         given = {"sid": self.sid, "text": text, "position": len(text), **more}
@@ -60,6 +42,7 @@ async def editor(face: str, make_desk: Any) -> Editor:
     return await Editor(face, make_desk([[Say("done")]], repeat=True)).open()
 
 
+@pytest.mark.parametrize("face", FACES)
 async def test_a_report_changes_only_the_members_that_it_has(editor: Editor) -> None:
     editor.report(
         active={"uri": editor.uri("a.py"), "selections": [at(2)]}, tabs=[{"uri": editor.uri("a.py")}]
@@ -133,6 +116,7 @@ async def test_ten_thousand_reports_cost_a_bounded_time_and_memory(editor: Edito
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("face", FACES)
 async def test_commands_and_their_arguments_complete(editor: Editor) -> None:
     assert await editor.complete("/comp") == [("command", "/compact ")]
     assert ("argument", "agentcore") in await editor.complete("/engine agent")
@@ -142,10 +126,8 @@ async def test_commands_and_their_arguments_complete(editor: Editor) -> None:
 
 
 async def test_paths_complete_from_any_letters_and_leave_out_ignored_files(editor: Editor) -> None:
-    folder: Path = editor.desk.folder
     for name in ("src/parser.py", "src/sparse.c", "plan/areas.md", "node_modules/parser.js", "a b.txt"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("")
+        editor.write(name)
     found = await editor.complete("look at @pars")
     assert found == [("file", "@src/parser.py "), ("file", "@src/sparse.c "), ("file", "@plan/areas.md ")]
     assert await editor.complete("@a b", position=2) == [
@@ -162,7 +144,7 @@ async def test_paths_complete_from_any_letters_and_leave_out_ignored_files(edito
 
 async def test_open_files_come_first_and_special_mentions_as_the_editor_has_them(editor: Editor) -> None:
     for name in ("one.py", "three.py"):
-        (editor.desk.folder / name).write_text("")
+        editor.write(name)
     assert ("mention", "@selection ") not in await editor.complete("@")
     editor.report(
         active={"uri": editor.uri("three.py"), "selections": [at(0, 0, 4)]},
@@ -179,7 +161,7 @@ async def test_open_files_come_first_and_special_mentions_as_the_editor_has_them
 
 
 async def test_the_range_counts_in_the_unit_that_was_asked_for(editor: Editor) -> None:
-    (editor.desk.folder / "x.py").write_text("")
+    editor.write("x.py")
     for encoding, start in (("utf-16", 3), ("utf-8", 5), ("utf-32", 2)):
         text = "😀 @x.p"
         units = {"utf-16": 7, "utf-8": 9, "utf-32": 6}[encoding]
