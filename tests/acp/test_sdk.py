@@ -25,14 +25,7 @@ EDITS: list[list[dict[str, Any]]] = [
 ]
 HANGS: list[list[dict[str, Any]]] = [[{"text": "never ends"}, {"hang": True}]]
 WHICH = {"question": "Which tables?", "choices": ["users", "logs"], "multiple": True}
-DELEGATES: list[list[dict[str, Any]]] = [
-    [{"toolCall": {"name": "task", "input": {"title": "Look", "prompt": "Look around."}}}],
-    [{"toolCall": {"name": "bash", "input": {"command": "env echo hi"}}}],
-    [{"text": "it says hi"}],
-    [{"text": "delegated"}],
-]
 MODELS = {
-    "delegates-1": {"scripted": DELEGATES},
     "edits-1": {"scripted": EDITS},
     "hangs-1": {"scripted": HANGS},
     "edits-and-hangs-1": {"scripted": [*EDITS, *HANGS]},
@@ -154,42 +147,8 @@ async def test_a_closed_session_is_listed_and_loaded_with_its_past(
     assert len(panel.updates_of("tool_call")) == 2
 
 
-async def test_a_fork_goes_on_by_itself(agent: Any, panel: SdkPanel, folder: Path) -> None:
-    sid = await start(agent, folder, "answers-1")
-    await panel.ask(agent, sid, "begin")
-    forked = await agent.fork_session(session_id=sid, cwd=str(folder), mcp_servers=[])
-    assert forked.session_id != sid
-    panel.updates.clear()
-    answer = await panel.ask(agent, forked.session_id, "more")
-    assert (answer.stop_reason, panel.text()) == ("end_turn", "again")
-
-
-async def test_a_missing_session_is_an_error_with_its_code(agent: Any, folder: Path) -> None:
-    from sdk_panel import RequestError
-
-    with pytest.raises(RequestError) as caught:
-        await agent.load_session(session_id="nothing", cwd=str(folder), mcp_servers=[])
-    assert caught.value.code == -32002
-
-
 async def test_our_methods_are_extensions(agent: Any, folder: Path) -> None:
     before = await agent.ext_method("sidecar/status", {})
     await start(agent, folder, "answers-1")
     status = await agent.ext_method("sidecar/status", {})
     assert status["sessions"]["loaded"] == before["sessions"]["loaded"] + 1
-
-
-async def test_a_sub_agent_asks_in_the_name_of_its_parent_and_is_loaded(
-    agent: Any, panel: SdkPanel, folder: Path
-) -> None:
-    sid = await start(agent, folder, "delegates-1")
-    await panel.ask(agent, sid, "delegate it")
-    assert (panel.text(), panel.asked) == ("delegated", ["Run env echo hi (sub-agent)"])
-    metas = [update.field_meta or {} for update in panel.updates_of("tool_call_update")]
-    states = [meta["sidecar"]["subagent"] for meta in metas if "subagent" in meta.get("sidecar", {})]
-    assert [state["state"] for state in states] == ["running", "completed"]
-    panel.updates.clear()
-    await agent.load_session(session_id=states[0]["child"], cwd=str(folder), mcp_servers=[])
-    await panel.wait_for("it says hi")
-    listed = (await agent.list_sessions()).sessions
-    assert states[0]["child"] not in [each.session_id for each in listed]

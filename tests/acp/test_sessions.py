@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fake_panel import FakePanel
-from fake_service import FakeService
+from sidecar._internal.errors import InvalidInput
+from sidecar.acp.sessions import Sessions
+from sidecar.service.contract import Answer
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage
@@ -18,6 +18,7 @@ READ: list[dict[str, Any]] = [
     {"toolCall": {"name": "read", "input": {"path": "a.py"}, "id": "c1"}},
 ]
 DONE = [{"text": "it holds x"}]
+BRIEF_HEADER = "# From the program that started this session"
 
 
 async def conversation(stage: Stage) -> str:
@@ -50,6 +51,126 @@ PAST = [
 ]
 
 
+PROCESS = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}
+REMOTE = {"type": "http", "name": "web", "url": "http://localhost/mcp", "headers": []}
+UNKNOWN = [{"type": "acp", "name": "odd", "id": "x"}, 7]
+NAMED = {"sessionId": "s", "cwd": "/p", "mcpServers": []}
+ASKED = {"cwd": "/p", "roots": [], "mcpServers": []}
+PIRATE = {"type": "text", "text": "Speak like a pirate."}
+
+
+def prompt_of(*blocks: Any, mode: str = "append") -> dict[str, Any]:
+    return {"systemPrompt": {"mode": mode, "content": [*blocks]}}
+
+
+async def ask(method: str, params: Any) -> tuple[str, dict[str, Any]]:
+    """Return the request of the service into which a request of the protocol is translated."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def request(method: str, params: dict[str, Any]) -> Answer:
+        asked.append((method, params))
+        return Answer({"sid": "s", "configOptions": [], "sessions": []})
+
+    await Sessions(request, lambda sid: None).handlers()[method](params)
+    return asked[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "expected"),
+    [
+        pytest.param("new", {"cwd": "/p"}, {"cwd": "/p", "roots": []}, id="a folder is enough"),
+        pytest.param(
+            "new",
+            NAMED | {"mcpServers": [PROCESS, REMOTE, *UNKNOWN]},
+            ASKED | {"mcpServers": [PROCESS, REMOTE]},
+            id="servers of an unknown type are left out, as the schema asks",
+        ),
+        pytest.param(
+            "new",
+            NAMED | {"additionalDirectories": ["/more", 7], "_meta": {"sidecar": {"model": "m"}}},
+            ASKED | {"roots": ["/more"], "model": "m"},
+            id="more folders, and wishes beyond the protocol",
+        ),
+        pytest.param("load", NAMED, {**ASKED, "sid": "s", "replay": "full"}, id="a load has the past"),
+        pytest.param("resume", NAMED, {**ASKED, "sid": "s", "replay": "none"}, id="a resume has not"),
+        pytest.param("fork", NAMED, {**ASKED, "sid": "s"}, id="a fork"),
+        *(
+            pytest.param(
+                method, NAMED | prompt, {**ASKED, **more, "brief": brief}, id=f"a brief of {method}, {n}"
+            )
+            for n, (prompt, brief) in enumerate(
+                (
+                    ({"_meta": {"systemPrompt": {"append": " Aye.\n"}}}, " Aye.\n"),
+                    (prompt_of(PIRATE, PIRATE), "Speak like a pirate.\n\nSpeak like a pirate."),
+                )
+            )
+            for method, more in (
+                ("new", {}),
+                ("load", {"sid": "s", "replay": "full"}),
+                ("fork", {"sid": "s"}),
+            )
+        ),
+        pytest.param("list", {"cwd": "/p", "cursor": "c"}, {"cwd": "/p", "cursor": "c"}, id="a page"),
+        pytest.param("list", {"cwd": None}, {}, id="all sessions"),
+    ],
+)
+async def test_a_request_is_one_of_the_service(method: str, params: Any, expected: dict[str, Any]) -> None:
+    name = {"resume": "load"}.get(method, method)
+    assert await ask(f"session/{method}", params) == (f"sidecar/session/{name}", expected)
+
+
+async def test_the_next_page_is_named_in_the_words_of_the_service() -> None:
+    async def request(method: str, params: dict[str, Any]) -> Answer:
+        return Answer({"sessions": [], "nextCursor": "c2"})
+
+    listed = await Sessions(request, lambda sid: None).list({})
+    assert listed.value == {"sessions": [], "nextCursor": "c2"}
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"mcpServers": "x"}, "must be an array of servers"),
+        ({"mcpServers": {}}, "must be an array of servers"),
+        ({"_meta": {"systemPrompt": "You are a pirate."}}, "the system prompt cannot be replaced"),
+        ({"_meta": {"systemPrompt": {"append": 7}}}, "must be an object with texts to append"),
+        (prompt_of(PIRATE, mode="override"), "the system prompt cannot be replaced"),
+        (prompt_of(PIRATE, mode="_prepend"), "must be an object with texts to append"),
+        (prompt_of(), "must be an object with texts to append"),
+        (prompt_of({"type": "image", "data": "", "mimeType": "image/png"}), "must be an object with texts"),
+        ({"cwd": 7}, "params.cwd must be a string"),
+    ],
+)
+async def test_a_request_of_another_shape_is_refused(method: str, given: Any, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        await ask(method, NAMED | given)
+
+
+async def test_a_brief_stands_in_the_system_prompt_and_a_load_or_a_fork_may_change_it(stage: Stage) -> None:
+    given = {"cwd": str(stage.folder), "mcpServers": []}
+    poet = prompt_of({"type": "text", "text": "Speak like a poet."})
+    model = stage.script(DONE, DONE, DONE, DONE)
+    meta = {"sidecar": {"model": "scripted-1"}}
+    made = await stage.call("session/new", {**given, **prompt_of(PIRATE), "_meta": meta})
+    sid = made["result"]["sessionId"]
+    forks = [await stage.call("session/fork", {"sessionId": sid, **given, **each}) for each in ({}, poet)]
+    for n, each in enumerate((sid, *(fork["result"]["sessionId"] for fork in forks))):
+        await stage.run(n + 10, each)
+    await stage.run(20, sid, "/context")
+    shown = str(stage.panel.updates("agent_message_chunk"))
+    assert "tokens in the system prompt: Speak like a pirate." in shown
+    await stage.call("session/load", {"sessionId": sid, **given, **poet})
+    await stage.run(21, sid)
+    briefs = [(call.conversation.system or "").partition(BRIEF_HEADER)[2] for call in model.calls]
+    assert [brief.split("\n")[1] for brief in briefs] == [
+        *["Speak like a pirate."] * 2,
+        *["Speak like a poet."] * 2,
+    ]
+    long = await stage.call("session/new", {**given, **prompt_of({"type": "text", "text": "x" * 20_001})})
+    assert long["error"]["message"] == "the brief has 20,001 characters, and may have 20,000"
+
+
 async def test_a_new_session_lists_its_options(stage: Stage) -> None:
     answer = await stage.call("session/new", {"cwd": str(stage.folder), "mcpServers": []})
     result = answer["result"]
@@ -63,113 +184,11 @@ async def test_a_new_session_lists_its_options(stage: Stage) -> None:
     assert result["_meta"]["sidecar"]["snapshot"]["cwd"] == str(stage.folder)
 
 
-async def test_more_folders_may_be_given(stage: Stage) -> None:
-    more = str(stage.folder.parent)
-    given = {"cwd": str(stage.folder), "mcpServers": [], "additionalDirectories": [more, 7]}
-    result = (await stage.call("session/new", given))["result"]
-    assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
-
-
-async def test_a_client_adds_to_the_system_prompt_and_cannot_replace_it(stage: Stage) -> None:
-    given = {"cwd": str(stage.folder), "mcpServers": []}
-    added = {"type": "preset", "append": " Speak like a pirate.\n"}
-    model = stage.script(DONE, DONE)
-    meta = {"systemPrompt": added, "sidecar": {"model": "scripted-1"}}
-    sid = (await stage.call("session/new", {**given, "_meta": meta}))["result"]["sessionId"]
-    forked = (await stage.call("session/fork", {"sessionId": sid, **given}))["result"]["sessionId"]
-    for number, each in enumerate((sid, forked)):
-        await stage.run(number + 10, each, "go")
-        system = model.calls[number].conversation.system or ""
-        assert system.count("# From the program that started this session\nSpeak like a pirate.") == 1
-    await stage.run(12, sid, "/context")
-    (answer,) = [each for each in stage.panel.updates("agent_message_chunk") if "brief" in str(each)]
-    assert "tokens in the system prompt: Speak like a pirate." in answer["content"]["text"]
-    for wrong, problem in (
-        ("You are a pirate.", "the system prompt cannot be replaced, because tools and summaries rely on it"),
-        ({"append": 7}, "systemPrompt must be an object with texts to append"),
-        ({"append": "x" * 20_001}, "the brief has 20,001 characters, and may have 20,000"),
-    ):
-        error = (await stage.call("session/new", {**given, "_meta": {"systemPrompt": wrong}}))["error"]
-        assert error["message"] == problem
-
-
-def appended(*blocks: Any, mode: str = "append") -> dict[str, Any]:
-    return {"systemPrompt": {"mode": mode, "content": [*blocks]}}
-
-
-async def test_the_system_prompt_of_the_protocol_is_added_too_and_a_load_may_change_it(stage: Stage) -> None:
-    given = {"cwd": str(stage.folder), "mcpServers": []}
-    model, pirate = stage.script(DONE, DONE, DONE), {"type": "text", "text": "Speak like a pirate."}
-    meta = {"sidecar": {"model": "scripted-1"}}
-    made = await stage.call("session/new", {**given, **appended(pirate, pirate), "_meta": meta})
-    sid = made["result"]["sessionId"]
-    poet = appended({"type": "text", "text": "Speak like a poet."})
-    forked = (await stage.call("session/fork", {"sessionId": sid, **given, **poet}))["result"]["sessionId"]
-    await stage.run(10, sid, "go")
-    await stage.run(11, forked, "go")
-    await stage.call("session/load", {"sessionId": sid, **given, **poet})
-    await stage.run(12, sid, "go")
-    systems = [call.conversation.system or "" for call in model.calls]
-    assert systems[0].count("Speak like a pirate.") == 2
-    for system in systems[1:]:
-        assert ("Speak like a poet." in system, "pirate" in system) == (True, False)
-    for wrong, problem in (
-        (appended(pirate, mode="override"), "the system prompt cannot be replaced"),
-        (appended(pirate, mode="_prepend"), "must be an object with texts to append"),
-        (appended(), "must be an object with texts to append"),
-        (appended({"type": "image", "data": "", "mimeType": "image/png"}), "must be an object with texts"),
-    ):
-        for method in ("session/new", "session/load", "session/fork"):
-            error = (await stage.call(method, {**given, "sessionId": sid, **wrong}))["error"]
-            assert problem in error["message"]
-
-
-async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
-    """Servers of an unknown type are left out, as the protocol's schema asks."""
-    process = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}
-    remote = {"type": "http", "name": "web", "url": "http://localhost/mcp", "headers": []}
-    odd = [{"type": "acp", "name": "odd", "id": "x"}, 7]
-    await panel.initialize()
-    params = {"cwd": "/p", "mcpServers": [process, remote, *odd]}
-    await panel.request(1, "session/new", params)
-    expected = {"cwd": "/p", "roots": [], "mcpServers": [process, remote]}
-    assert isinstance(panel.service, FakeService)
-    assert panel.service.calls == [("sidecar/session/new", expected)]
-
-
 async def test_the_commands_on_offer_come_after_the_answer(stage: Stage) -> None:
     await stage.session()
     commands = (await stage.panel.update("available_commands_update"))["availableCommands"]
     assert "compact" in [command["name"] for command in commands]
     assert (await stage.panel.update("usage_update"))["size"] > 0
-
-
-async def test_commands_of_a_folder_are_on_offer_and_ask_once(stage: Stage) -> None:
-    """A new file is offered after ``/help``; the question shows its text."""
-    commands = stage.folder / ".sidecar" / "commands"
-    commands.mkdir(parents=True)
-    (commands / "fix.md").write_text("---\ndescription: Fix it\nargument-hint: FILE\n---\nFix $1.\n")
-    sid = await stage.session(DONE)
-    found = (await stage.panel.update("available_commands_update"))["availableCommands"]
-    assert {"name": "fix", "description": "Fix it", "input": {"hint": "FILE"}} in found
-    (commands / "new.md").write_text("Something new.")
-    await stage.run(1, sid, "/help")
-    found = (await stage.panel.update("available_commands_update", 2))["availableCommands"]
-    assert "new" in [command["name"] for command in found]
-    stage.prompt(2, sid, "/fix a.py")
-    question = await stage.panel.call("session/request_permission")
-    assert "Fix $1." in str(question["params"])
-    allow = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
-    stage.panel.send({"jsonrpc": "2.0", "id": question["id"], "result": allow})
-    assert (await stage.panel.answer(2))["result"]["stopReason"] == "end_turn"
-
-
-async def test_a_slash_command_is_answered(stage: Stage) -> None:
-    """It makes a turn without a model; its answer comes without deltas."""
-    sid = await stage.session()
-    assert (await stage.run(1, sid, "/status"))["result"]["stopReason"] == "end_turn"
-    (answer,) = stage.panel.updates("agent_message_chunk")
-    assert sid in answer["content"]["text"]
 
 
 class TestLoad:
@@ -189,38 +208,6 @@ class TestLoad:
         assert all("id" not in message for message in panel.messages[1:position])
         assert answer["result"]["_meta"]["sidecar"]["integrity"]["ok"]
         assert answer["result"]["configOptions"]
-
-    async def test_a_running_session_may_be_loaded_by_a_second_panel(self, stage: Stage) -> None:
-        sid = await conversation(stage)
-        first = stage.panel
-        second = await stage.open()
-        await second.request(1, "session/load", params(stage, sid))
-        stage.panel = first
-        stage.script([{"text": "for both"}])
-        await stage.run(2, sid)
-        n_chunks = len(second.updates("agent_message_chunk"))
-        assert shown(second.updates("agent_message_chunk")[n_chunks - 1]) == "agent_message_chunk: for both"
-
-    async def test_compacted_turns_are_replayed_in_their_place(self, stage: Stage) -> None:
-        long = [[{"text": f"{word} " * 2_000}] for word in ("one", "two", "three")]
-        sid = await stage.session(
-            *long,
-            [{"text": "# Objective\nin short\n# Plan\nnone"}],
-            [{"text": "after"}],
-            policy={"keepRecent": 100},
-        )
-        for n, text in enumerate(("1", "2", "3", "/compact", "4")):
-            await stage.run(f"p{n}", sid, text)
-        assert [each.status for each in stage.daemon.service.hub.session(sid).record.compactions.all] == [
-            "completed"
-        ]
-        await stage.call("session/close", {"sessionId": sid})
-        panel = await stage.open()
-        await stage.call("session/load", params(stage, sid))
-        kinds = [update["sessionUpdate"] for update in panel.updates()]
-        turn = ["user_message_chunk", "agent_message_chunk"]
-        assert kinds[:9] == [*turn, *turn, *turn, "tool_call", *turn]
-        assert panel.updates("tool_call")[0]["_meta"]["contextCompaction"]["trigger"] == "manual"
 
     @pytest.mark.parametrize("method", ["session/load", "session/resume"])
     async def test_the_plan_comes_back(self, stage: Stage, method: str) -> None:
@@ -251,7 +238,7 @@ class TestLoad:
 
 
 class TestList:
-    """Stored and open sessions, the newest first, a page at a time."""
+    """Stored and open sessions, the newest first."""
 
     async def test_a_session_is_listed_with_its_title(self, stage: Stage) -> None:
         sid = await conversation(stage)
@@ -259,24 +246,6 @@ class TestList:
         assert (listed["sessionId"], listed["cwd"]) == (sid, str(stage.folder))
         assert (listed["title"], listed["updatedAt"][-1]) == ("what is in a.py?", "Z")
         assert listed["_meta"]["sidecar"]["messages"] == 4
-
-    async def test_it_is_filtered_by_folder(self, stage: Stage, tmp_path: Path) -> None:
-        await conversation(stage)
-        for cwd, n_expected in ((str(stage.folder), 1), (str(tmp_path), 0)):
-            found = await stage.call("session/list", {"cwd": cwd})
-            assert len(found["result"]["sessions"]) == n_expected
-
-    async def test_it_comes_in_pages(self, stage: Stage) -> None:
-        for _ in range(51):
-            await stage.call("session/new", {"cwd": str(stage.folder), "mcpServers": []})
-        first = (await stage.call("session/list", {}))["result"]
-        second = (await stage.call("session/list", {"cursor": first["nextCursor"]}))["result"]
-        assert (len(first["sessions"]), len(second["sessions"])) == (50, 1)
-        assert "nextCursor" not in second
-
-    async def test_an_unknown_cursor_is_refused(self, stage: Stage) -> None:
-        answer = await stage.call("session/list", {"cursor": "odd"})
-        assert answer["error"]["data"]["kind"] == "invalidParams"
 
 
 class TestLeave:
@@ -368,19 +337,6 @@ class TestOurMethods:
         sid = (await stage.call("_sidecar/session/new", given))["result"]["sid"]
         assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
         assert shown(stage.panel.updates("agent_message_chunk")[0]) == "agent_message_chunk: it holds x"
-
-    async def test_its_errors_carry_the_codes_of_this_protocol(self, stage: Stage) -> None:
-        answer = await stage.call("_sidecar/context/usage", {"sid": "nothing"})
-        assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
-
-
-@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
-@pytest.mark.parametrize("servers", ["x", {}, 5])
-async def test_servers_are_an_array(stage: Stage, method: str, servers: Any) -> None:
-    sid = await stage.session([{"text": "one"}])
-    params = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": servers}
-    answer = await stage.call(method, params)
-    assert answer["error"]["data"]["kind"] == "invalidParams"
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ async def client(face: Face) -> AsyncIterator[Client]:
         check_messages(made.sent, made.messages)
 
 
+def fake_of(client: Client) -> FakeService:
+    """Return the fake service behind *client*."""
+    assert isinstance(client.service, FakeService)
+    return client.service
+
+
 def problem_in(answer: Mapping[str, Any]) -> tuple[int, str]:
     return answer["error"]["code"], answer["error"]["data"]["kind"]
 
@@ -193,12 +199,12 @@ async def test_an_unexpected_exception_shows_nothing_of_itself(
 async def test_an_id_that_is_open_is_not_open_twice_and_is_cancelled_once(face: Face, client: Client) -> None:
     for _ in range(2):
         client.ask(7, face.ours("fake/wait"))
-    await client.service.begun.wait()
+    await fake_of(client).begun.wait()
     assert problem_in(await client.answer(7)) == face.problem("invalidRequest")
     face.cancel_request(client, 7)
     await client.stream.wait_until(lambda: len(client.answers(7)) == 2)
     assert problem_in(client.answers(7)[1]) == face.problem("cancelled")
-    assert client.service.cancelled == ["fake/wait"]
+    assert fake_of(client).cancelled == ["fake/wait"]
 
 
 async def test_a_request_cancelled_in_its_own_tick_is_answered_and_its_work_ends(
@@ -207,7 +213,7 @@ async def test_a_request_cancelled_in_its_own_tick_is_answered_and_its_work_ends
     client.ask(1, face.ours("fake/wait"))
     face.cancel_request(client, 1)
     assert problem_in(await client.answer(1)) == face.problem("cancelled")
-    assert client.service.cancelled == ["fake/wait"]
+    assert fake_of(client).cancelled == ["fake/wait"]
 
 
 async def test_the_limits_of_a_connection_are_kept(face: Face) -> None:
@@ -227,7 +233,7 @@ async def test_notifications_that_mean_nothing_are_ignored(face: Face, client: C
     for method in ("$/nope", "nope", "_odd/notification", "initialize", face.ours("status")):
         client.notify(method, {})
     assert (await client.request(1, face.ours("fake/echo"), 1))["result"] == 1
-    assert (len(client.messages), client.service.calls) == (2, [("sidecar/fake/echo", 1)])
+    assert (len(client.messages), fake_of(client).calls) == (2, [("sidecar/fake/echo", 1)])
 
 
 async def test_many_requests_of_many_kinds_are_each_answered_once(face: Face, client: Client) -> None:
@@ -236,7 +242,7 @@ async def test_many_requests_of_many_kinds_are_each_answered_once(face: Face, cl
         client.ask(n, face.ours(names[n % len(names)]), n)
     for n in range(0, 210, 3):
         face.cancel_request(client, n)
-    client.service.released.set()
+    fake_of(client).released.set()
     await client.stream.wait_until(lambda: len(client.messages) == 211)
     await asyncio.sleep(0)
     assert [len(client.answers(n)) for n in range(210)] == [1] * 210
@@ -335,27 +341,28 @@ IN_FULL = Way(LSP, {"permission": {}}, "sidecar/permission/request")
 WITH_BUTTONS = Way(LSP, None, "window/showMessageRequest")
 IN_A_PANEL = Way(ACP, None, "session/request_permission")
 CANCELLED = {"outcome": "cancelled"}
-ANSWERS: list[tuple[Way, Any, str | None]] = [
-    *((IN_FULL, chosen(option), option) for option in ("yes", "no")),
-    (WITH_BUTTONS, {"title": "Allow"}, "yes"),
-    (WITH_BUTTONS, {"title": "Reject"}, "no"),
-    *((IN_A_PANEL, {"outcome": chosen(option)}, option) for option in ("yes", "no")),
-    *(
-        (IN_FULL, reply, None)
-        for reply in (
-            *(CANCELLED, chosen("other"), {"outcome": "selected"}, {"outcome": "odd"}, None, "yes", []),
-            {**chosen("yes"), "hunks": [{"diff": 0, "hunk": "1", "accepted": False}]},
-            {**chosen("yes"), "hunks": [{"diff": 0, "hunk": 1, "accepted": "no"}]},
-            {**chosen("yes"), "hunks": {"0": False}},
-        )
+REPLIES: tuple[tuple[Way, str | None, tuple[Any, ...]], ...] = (
+    (IN_FULL, "yes", (chosen("yes"),)),
+    (IN_FULL, "no", (chosen("no"),)),
+    (WITH_BUTTONS, "yes", ({"title": "Allow"},)),
+    (WITH_BUTTONS, "no", ({"title": "Reject"},)),
+    (IN_A_PANEL, "yes", ({"outcome": chosen("yes")},)),
+    (IN_A_PANEL, "no", ({"outcome": chosen("no")},)),
+    (IN_FULL, None, (CANCELLED, chosen("other"), {"outcome": "selected"}, {"outcome": "odd"})),
+    (IN_FULL, None, (None, "yes", [])),
+    (IN_FULL, None, ({**chosen("yes"), "hunks": [{"diff": 0, "hunk": "1", "accepted": False}]},)),
+    (IN_FULL, None, ({**chosen("yes"), "hunks": [{"diff": 0, "hunk": 1, "accepted": "no"}]},)),
+    (IN_FULL, None, ({**chosen("yes"), "hunks": {"0": False}},)),
+    (WITH_BUTTONS, None, (None, {}, {"title": "Other"}, {"title": [1]}, "Allow")),
+    (
+        IN_A_PANEL,
+        None,
+        ({"outcome": CANCELLED}, {"outcome": "selected"}, {"outcome": {"outcome": "selected"}}),
     ),
-    *((WITH_BUTTONS, reply, None) for reply in (None, {}, {"title": "Other"}, {"title": [1]}, "Allow")),
-    *(
-        (IN_A_PANEL, {"outcome": outcome}, None)
-        for outcome in (CANCELLED, {"outcome": "selected"}, chosen("other"), chosen(["yes"]), "selected")
-    ),
-    *((IN_A_PANEL, reply, None) for reply in (chosen("yes"), {}, None, "yes")),
-]
+    (IN_A_PANEL, None, ({"outcome": chosen("other")}, {"outcome": chosen(["yes"])})),
+    (IN_A_PANEL, None, (chosen("yes"), {}, None, "yes")),
+)
+ANSWERS = [(way, reply, option) for way, option, replies in REPLIES for reply in replies]
 """Replies of a user, and the option that each chooses, None for no clear choice."""
 
 
@@ -390,7 +397,7 @@ async def test_a_client_that_errs_or_leaves_has_not_answered_and_an_expired_ques
     assert await three == PermissionAnswer("cancelled")
 
 
-BOTH_FORMS = {"elicitation": {"form": {}, "url": {}}}
+BOTH_FORMS: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 FORM_IN_FULL = Way(LSP, BOTH_FORMS, "sidecar/elicit")
 OPTIONS_IN_A_PANEL = Way(ACP, None, "session/request_permission")
 ACCEPT, CANCEL = ElicitationAnswer("accept", {"q1": "SQLite"}), ElicitationAnswer("cancel")
