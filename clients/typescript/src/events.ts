@@ -80,9 +80,12 @@ export class EventLog {
     return this.#kept[place - this.begin]?.event;
   }
 
-  /** Add an event; the newest is kept whatever it weighs. */
+  /**
+   * Add an event; the newest is kept whatever it weighs. An event counts for little more than half of the limit,
+   * however long it is: so one that no reader has seen yet does not give way to the next short one.
+   */
   push(event: SessionEvent): void {
-    const chars = JSON.stringify(event.data).length;
+    const chars = Math.min(JSON.stringify(event.data).length, Math.floor(this.limitChars / 2) + 1);
     this.#kept.push({ event, chars });
     this.#chars += chars;
     this.seq = Math.max(this.seq, event.seq);

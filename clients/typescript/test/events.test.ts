@@ -65,6 +65,13 @@ test("an event that weighs more than the limit is kept as long as it is the newe
   assert.deepEqual(await read(logOf([1, 2], 1), 0), [[1, 1, "unread"], 2]);
 });
 
+test("an event that weighs more than the limit does not give way to a short one behind it", async () => {
+  const log = new EventLog("s", 64);
+  log.push(event(1, "x".repeat(100)));
+  for (const seq of [2, 3]) log.push(event(seq, ""));
+  assert.deepEqual(await read(log, 0), [1, 2, 3]);
+});
+
 test("an error comes after what is kept, and ends the stream", async () => {
   const log = logOf([1]);
   log.close(new Error("gone"));
