@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
+from itertools import islice
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -45,6 +46,8 @@ def wire_name(field: Field[Any]) -> str:
 def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool = False) -> T:
     """Return *value*, decoded JSON, as a *kind*. Raises InvalidInput with every wrong place.
 
+    Names that *kind* does not have are told as well then: one of them may stand for a missing field.
+
     Args:
         kind: a dataclass.
         value: the params of a request, or a result.
@@ -68,7 +71,10 @@ def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool 
         places = dict.fromkeys(transform_error(error, path=path, format_exception=explain))
         parts = (place.rpartition(" @ ") for place in places)
         reasons = (f"{why} @ {'.'.join(map(to_camel, where.split('.')))}" for why, _, where in parts)
-        raise InvalidInput("; ".join(reasons)) from None
+        known = [*map(wire_name, fields(hashable))]
+        unknown = ", ".join(islice((f"{name!r:.40}" for name in value if name not in known), 3))
+        hint = f"there is no {unknown} in {path}; it may have {', '.join(known)}" if unknown else None
+        raise InvalidInput("; ".join(reasons), hint=hint) from None
 
 
 def result_from_wire(kind: type[T], value: Any) -> T:

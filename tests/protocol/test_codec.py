@@ -148,6 +148,14 @@ def test_event_to_wire(event: Event, wire: dict[str, Any]) -> None:
     assert event_to_wire(event) == wire
 
 
+def test_a_refusal_tells_which_names_are_not_known() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        from_wire(TurnParams, {"sid": "s", "prompt": "hi"})
+    assert caught.value.message == 'required field "input" is missing @ params.input'
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("there is no 'prompt' in params; it may have sid, input, ")
+
+
 def test_a_fault_carries_its_kind_and_the_usage() -> None:
     wire = event_to_wire(Event("s", 1, 2, Faulted("t", "modelFailed", "no", "h", USAGE, 5)))
     assert wire["kind"] == "faulted"
