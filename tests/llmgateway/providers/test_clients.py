@@ -14,24 +14,15 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Cut, Ended, Refused, Said, fake_provider
-from sidecar.llmgateway.contract import (
-    ApiKind,
-    Conversation,
-    CostSheet,
-    DoneEmission,
-    ErrorEmission,
-    GatewayError,
-    ModelCard,
-    StreamOptions,
-    TextBlock,
-    UserTurn,
-)
+from model_cards import provider_card
+from provider_fakes import Cut, Ended, Refused, Said, Scene, fake_provider
+from sidecar.llmgateway.contract import ApiKind, DoneEmission, GatewayError, StreamOptions
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers import ProviderModels
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
-from sidecar.llmgateway.providers.serving import ClientPool
+from sidecar.llmgateway.providers.serving import ADAPTERS, ClientPool
+from tests.llmgateway.providers.conftest import HELLO, Play, StageMaker
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
 
@@ -63,19 +54,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
 
-GEMINI = ModelCard(
-    "google:gemini-x",
-    "google",
-    "google-generate",
-    "Gemini",
-    context_window=1_000,
-    max_output_tokens=100,
-    modalities=("text",),
-    reasoning=False,
-    cost=CostSheet(0, 0),
-    wire_id="gemini-x",
-)
-HELLO = Conversation((UserTurn((TextBlock("hi"),)),))
+GEMINI = provider_card("google-generate", "gemini-x", "google")
 
 IMPORTS = f"""
 import json, sys
@@ -126,26 +105,21 @@ def test_a_client_with_a_key_is_made_before_the_first_call_and_loads_no_sdk(
     ],
 )
 async def test_the_environment_adds_headers_as_it_does_for_an_sdk(
-    on_stage: Any, api: str, name: str, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    play: Play, api: str, name: str, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "p-1")
     monkeypatch.setenv(f"{name}_CUSTOM_HEADERS", "X-Team: blue\nno header\nauthorization: Bearer other")
-    async with on_stage(api, (Said(("x",)), Ended())) as stage:
-        await stage.play()
-    (asked,) = stage.fake.calls
+    (asked,) = (await play(api, (Said(("x",)), Ended()))).fake.calls
     sent = {each: asked.headers[each] for each in (*own, "x-team", "authorization")}
     assert sent == {**own, "x-team": "blue", "authorization": "Bearer other"}
 
 
 @pytest.mark.processes
-async def test_a_redirect_takes_no_key_of_google_to_another_host(on_stage: Any) -> None:
+async def test_a_redirect_takes_no_key_of_google_to_another_host(play: Play) -> None:
     """An HTTP client leaves out the header ``Authorization`` there, and no other one: it is not followed."""
     moved = Refused(307, "moved", headers=(("location", "http://127.0.0.1:1/elsewhere"),))
-    async with on_stage("google-generate", (moved,)) as stage:
-        *_, last = await stage.play()
-    assert isinstance(last, ErrorEmission)
-    assert last.error.message.endswith("hung up: moved")
+    assert (await play("google-generate", (moved,))).error.message.endswith("hung up: moved")
 
 
 @pytest.mark.processes
@@ -158,7 +132,7 @@ async def test_a_redirect_takes_no_key_of_google_to_another_host(on_stage: Any) 
     ],
 )
 async def test_without_a_key_the_sdk_of_anthropic_signs_with_its_own_credentials(
-    on_stage: Any, scene: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
+    on_stage: StageMaker, scene: Scene, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-sdk")
@@ -166,11 +140,11 @@ async def test_without_a_key_the_sdk_of_anthropic_signs_with_its_own_credentials
         stage.provider = replace(stage.provider, own_env=("ANTHROPIC_AUTH_TOKEN",))
         last = (await stage.play())[-1]
     assert {asked.headers["authorization"] for asked in stage.fake.calls} == {"Bearer token-of-the-sdk"}
-    assert outcome in (last.kind if isinstance(last, DoneEmission) else last.error.message)
+    assert outcome in (last.kind if isinstance(last, DoneEmission) else stage.error.message)
 
 
 @pytest.mark.processes
-async def test_one_client_serves_every_call(on_stage: Any) -> None:
+async def test_one_client_serves_every_call(on_stage: StageMaker) -> None:
     async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:
         await asyncio.gather(*(stage.play() for _ in range(3)))
         assert len(stage.serving._clients) == 1
@@ -178,47 +152,54 @@ async def test_one_client_serves_every_call(on_stage: Any) -> None:
         assert len(clients._of_this_loop().tasks) == 1
 
 
-def clients_of(connect: Any, provider: Provider = PROVIDERS_BY_NAME["ollama"]) -> ClientPool[str]:
-    return ClientPool(provider, None, Credentials(), connect)
+class Connections:
+    """Makes clients, and remembers where to, and which of them were closed."""
 
+    def __init__(self) -> None:
+        self.made: list[Endpoint] = []
+        self.closed: list[str] = []
+        self.may_end = threading.Event()
+        self.may_end.set()
+        self.failures: list[GatewayError] = []
 
-async def _closed() -> None:
-    return None
+    def connect(self, place: Endpoint) -> SdkClient[str]:
+        self.may_end.wait()
+        name = f"client {len(self.made)}"
+        self.made.append(place)
+        if self.failures:
+            raise self.failures.pop()
+
+        async def close() -> None:
+            self.closed.append(name)
+
+        return SdkClient(name, close)
+
+    def pool(self, keys: Credentials | None = None) -> ClientPool[str]:
+        return ClientPool(PROVIDERS_BY_NAME["ollama"], None, keys or Credentials(), self.connect)
 
 
 async def test_a_client_that_could_not_be_made_is_made_again() -> None:
     """A key may be set meanwhile."""
-    places: list[Endpoint] = []
-
-    def connect(place: Endpoint) -> SdkClient[str]:
-        places.append(place)
-        if len(places) == 1:
-            raise GatewayError("auth", "no key")
-        return SdkClient("client", _closed)
-
-    clients = clients_of(connect)
+    connections = Connections()
+    connections.failures.append(GatewayError("auth", "no key"))
+    clients = connections.pool()
     with pytest.raises(GatewayError, match="no key"):
         await clients.get()
     _, connected = await clients.get("sk-call")
-    assert (connected.client, places[1].key) == ("client", Key("sk-call", "the call"))
-    assert (await clients.get())[1].client == "client"
+    assert (connected.client, connections.made[1].key) == ("client 1", Key("sk-call", "the call"))
+    assert (await clients.get())[1].client == "client 2"
     await clients.aclose()
 
 
 async def test_the_first_call_gets_the_client_that_was_made_early() -> None:
-    made: list[Endpoint] = []
-
-    def connect(place: Endpoint) -> SdkClient[str]:
-        made.append(place)
-        return SdkClient("client", _closed)
-
-    clients = clients_of(connect)
+    connections = Connections()
+    clients = connections.pool()
     clients.warm_up()
     clients.warm_up()
     opened = await clients.get()
     clients.warm_up()
     assert await clients.get() is opened
-    assert len(made) == 1
+    assert len(connections.made) == 1
     await clients.aclose()
 
 
@@ -229,10 +210,7 @@ async def test_a_keyring_is_not_searched_before_a_call() -> None:
         searched.append(name)
         return "sk-kept"
 
-    def connect(place: Endpoint) -> SdkClient[str]:
-        return SdkClient("client", _closed)
-
-    clients = ClientPool(PROVIDERS_BY_NAME["ollama"], None, Credentials(keyring=search), connect)
+    clients = Connections().pool(Credentials(keyring=search))
     clients.warm_up()
     early = clients._of_this_loop().tasks[None]
     await asyncio.wait((early,))
@@ -243,46 +221,31 @@ async def test_a_keyring_is_not_searched_before_a_call() -> None:
 
 
 async def test_closing_does_not_wait_for_a_client_that_is_being_made() -> None:
-    may_end = threading.Event()
-
-    def connect(place: Endpoint) -> SdkClient[str]:
-        may_end.wait()
-        return SdkClient("client", _closed)
-
-    clients = clients_of(connect)
+    connections = Connections()
+    connections.may_end.clear()
+    clients = connections.pool()
     clients.warm_up()
     await clients.aclose()
-    assert not may_end.is_set()
-    may_end.set()
+    assert not connections.may_end.is_set()
+    connections.may_end.set()
 
 
 async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end() -> None:
-    made: list[str] = []
-    closed: list[str] = []
-
-    def connect(place: Endpoint) -> SdkClient[str]:
-        name = f"client {len(made)}"
-        made.append(name)
-
-        async def close() -> None:
-            closed.append(name)
-
-        return SdkClient(name, close)
-
-    clients = clients_of(connect)
+    connections = Connections()
+    clients = connections.pool()
     await clients.get()
     clients.forget(None)
     clients.forget(None)
     await clients.get()
-    assert (made, closed) == (["client 0", "client 1"], [])
+    assert (len(connections.made), connections.closed) == (2, [])
     await clients.aclose()
-    assert sorted(closed) == made
+    assert sorted(connections.closed) == ["client 0", "client 1"]
 
 
 async def test_the_error_of_a_missing_sdk_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecar.llmgateway.providers.serving.find_spec", lambda name: None)
     with pytest.raises(GatewayError, match=r"-m pip install .*\[openai\]'") as caught:
-        await clients_of(lambda place: SdkClient("never", _closed)).get()
+        await Connections().pool().get()
     assert caught.value.kind == "unsupported"
 
 
@@ -290,8 +253,6 @@ async def test_the_error_of_a_missing_sdk_names_the_extra(monkeypatch: pytest.Mo
 async def test_the_error_of_a_missing_key_names_the_variable(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    from sidecar.llmgateway.providers.serving import ADAPTERS
-
     provider = PROVIDERS_BY_NAME[name]
     for variable in (*provider.key_env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
@@ -363,11 +324,10 @@ async def test_google_cloud_is_called_with_a_fresh_token_of_its_own(monkeypatch:
     ],
 )
 async def test_an_environment_in_which_no_client_can_be_made_is_named_at_once(
-    on_stage: Any, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, found: str
+    on_stage: StageMaker, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, found: str
 ) -> None:
     async with on_stage("openai-chat", []) as stage:
         monkeypatch.setenv(variable, value)
-        (failed,) = await stage.play()
-    assert isinstance(failed, ErrorEmission)
-    assert (failed.error.kind, found in failed.error.message) == ("unsupported", True), failed.error.message
-    assert stage.retries == []
+        await stage.play()
+    assert (stage.error.kind, found in stage.error.message) == ("unsupported", True), stage.error.message
+    assert (stage.retries, len(stage.emissions)) == ([], 1)

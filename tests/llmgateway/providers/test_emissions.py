@@ -27,10 +27,10 @@ from sidecar.llmgateway.contract import (
     UsageEmission,
 )
 from sidecar.llmgateway.providers.assembly import join_deltas
+from tests.llmgateway.providers.conftest import FORMATS, Play, StageMaker
 
 pytestmark = pytest.mark.processes
 
-APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat")
 MODEL = "fake:fake-1"
 NONE = Usage(0, 0)
 
@@ -125,44 +125,44 @@ SCENES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", FORMATS)
 @pytest.mark.parametrize(("scene", "emissions"), SCENES)
 async def test_the_same_scene_gives_the_same_emissions(
-    on_stage: Any, api: str, scene: Scene, emissions: list[Emission]
+    play: Play, api: str, scene: Scene, emissions: list[Emission]
 ) -> None:
     if api == "ollama-chat" and (Ended("refusal") in scene or Spent(10, 5, cache_read=90) in scene):
         pytest.skip("Ollama reports neither a refusal nor a cache")
-    async with on_stage(api, scene) as stage:
-        played = await stage.play()
-    assert plain(played) == emissions
+    stage = await play(api, scene)
+    assert plain(stage.emissions) == emissions
     assert (stage.repairs, stage.retries) == ([], [])
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
-async def test_usage_has_the_tokens_written_to_the_cache(on_stage: Any, api: str) -> None:
-    async with on_stage(api, (Said(("x",)), Spent(10, 5, 90, 7), Ended())) as stage:
-        played = await stage.play()
-    assert UsageEmission(Usage(10, 5, 90, 7)) in played
+WRITE_CACHES = ("openai-chat", "openai-responses", "anthropic-messages")
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
-async def test_arguments_that_are_no_json_stay_raw_text(on_stage: Any, api: str) -> None:
-    scene = (Called("c1", "read", ('{"path": "a',)), Ended("tool_calls"))
-    async with on_stage(api, scene) as stage:
-        *_, done = await stage.play()
-    assert done.reply.blocks == (ToolCallBlock("c1", "read", '{"path": "a'),)
+@pytest.mark.parametrize("api", WRITE_CACHES)
+async def test_usage_has_the_tokens_written_to_the_cache(play: Play, api: str) -> None:
+    stage = await play(api, (Said(("x",)), Spent(10, 5, 90, 7), Ended()))
+    assert UsageEmission(Usage(10, 5, 90, 7)) in stage.emissions
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_call_without_arguments_has_an_empty_object(on_stage: Any, api: str) -> None:
-    async with on_stage(api, (Called("c1", "read", ()), Ended("tool_calls"))) as stage:
-        *_, done = await stage.play()
-    assert done.reply.blocks == (ToolCallBlock("c1", "read", {}),)
+@pytest.mark.parametrize(
+    ("api", "pieces", "arguments"),
+    [
+        *((api, ('{"path": "a',), '{"path": "a') for api in WRITE_CACHES),
+        *((api, (), {}) for api in FORMATS),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+async def test_arguments_that_are_no_json_stay_text_and_none_are_an_empty_object(
+    play: Play, api: str, pieces: tuple[str, ...], arguments: Any
+) -> None:
+    stage = await play(api, (Called("c1", "read", pieces), Ended("tool_calls")))
+    assert stage.blocks == (ToolCallBlock("c1", "read", arguments),)
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_channel_that_is_read_again_calls_again(on_stage: Any, api: str) -> None:
-    async with on_stage(api, (Said(("x",)), Ended())) as stage:
+async def test_a_channel_that_is_read_again_calls_again(on_stage: StageMaker) -> None:
+    async with on_stage("openai-chat", (Said(("x",)), Ended())) as stage:
         channel = stage.call()
         first, second = [[e async for e in channel] for _ in range(2)]
     assert first == second

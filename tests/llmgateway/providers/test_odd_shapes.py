@@ -11,20 +11,16 @@ from provider_fakes import ODDITIES, Ended, Oddity, Said, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
-    DoneEmission,
-    ErrorEmission,
-    Reply,
     TextBlock,
     TextEmission,
     ThinkingBlock,
     ThinkingEmission,
     ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
     Usage,
-    UserTurn,
 )
 from sidecar.llmgateway.providers.assembly import join_deltas
+from tests.llmgateway.providers.conftest import Play, StageMaker
+from turns import user
 
 pytestmark = pytest.mark.processes
 
@@ -47,25 +43,19 @@ def call(**fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("odd", ODDITIES, ids=lambda odd: f"{odd.api}: {odd.name}")
-async def test_an_odd_answer_that_is_whole_is_taken_at_its_first_call(on_stage: Any, odd: Oddity) -> None:
-    async with on_stage(odd.api, [odd.answer], idle_timeout_s=0.3) as stage:
-        played = await stage.play()
-    assert stage.failures == []
-    done = played[-1]
-    assert isinstance(done, DoneEmission), played
-    assert done.reply.blocks == odd.blocks
+async def test_an_odd_answer_that_is_whole_is_taken_at_its_first_call(play: Play, odd: Oddity) -> None:
+    stage = await play(odd.api, [odd.answer], card={"idle_timeout_s": 0.3})
+    assert (stage.failures, stage.blocks) == ([], odd.blocks)
 
 
 @pytest.mark.parametrize(
     "odd", [odd for odd in ODDITIES if "stays open" in odd.name], ids=lambda odd: odd.api
 )
 async def test_a_whole_answer_does_not_wait_for_the_end_of_its_line(
-    on_stage: Any, odd: Oddity, monkeypatch: pytest.MonkeyPatch
+    play: Play, odd: Oddity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sidecar.llmgateway.providers.calling._END_S", 0.05)
-    async with on_stage(odd.api, [odd.answer]) as stage:
-        *_, done = await stage.play()
-    assert isinstance(done, DoneEmission)
+    assert (await play(odd.api, [odd.answer])).blocks == odd.blocks
 
 
 MISTRAL = (
@@ -79,33 +69,24 @@ MISTRAL = (
 """The chunks of one of Mistral's reasoning models: first lists of content parts, then plain text."""
 
 
-async def test_content_parts_of_mistral_become_thinking_and_text(on_stage: Any) -> None:
+async def test_content_parts_of_mistral_become_thinking_and_text_and_go_back_as_parts(
+    on_stage: StageMaker,
+) -> None:
     async with on_stage("openai-chat", [*MISTRAL, Ended()]) as stage:
-        *shown, _, done = await stage.play()
-    assert list(join_deltas(shown)) == [ThinkingEmission("Let me see."), TextEmission("It is 42.")]
-    assert isinstance(done, DoneEmission)
-    assert done.reply.blocks == (ThinkingBlock("Let me see.", "chat:content"), TextBlock("It is 42."))
-
-
-async def test_thinking_that_came_as_a_content_part_goes_back_as_one(on_stage: Any) -> None:
-    said = (ThinkingBlock("hm", "chat:content"), TextBlock("I look."), ToolCallBlock("c1", "read", {}))
-    result = ToolTurn((ToolResultBlock("c1", "hi"),))
-    turns = (UserTurn((TextBlock("?"),)), AssistantTurn(said), result)
-    async with on_stage("openai-chat", [Said(("ok",)), Ended()]) as stage:
-        *_, done = await stage.play(Conversation(turns))
-    assert isinstance(done, DoneEmission)
-    assert stage.fake.sent[0]["messages"][1]["content"] == [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-        {"type": "text", "text": "I look."},
+        *shown, _, _done = await stage.play()
+        assert list(join_deltas(shown)) == [ThinkingEmission("Let me see."), TextEmission("It is 42.")]
+        assert stage.blocks == (ThinkingBlock("Let me see.", "chat:content"), TextBlock("It is 42."))
+        await stage.play(Conversation((user("?"), AssistantTurn(tuple(stage.blocks)), user("go on"))))
+    assert stage.sent[1]["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Let me see."}]},
+        {"type": "text", "text": "It is 42."},
     ]
 
 
-async def test_arguments_that_come_as_an_object_are_taken(on_stage: Any) -> None:
+async def test_arguments_that_come_as_an_object_are_taken(play: Play) -> None:
     whole = call(function={"name": "read", "arguments": {"path": "a.txt"}})
-    async with on_stage("openai-chat", [whole, Ended("tool_calls")]) as stage:
-        *_, done = await stage.play()
-    assert isinstance(done, DoneEmission)
-    assert done.reply.blocks == (ToolCallBlock("c1", "read", {"path": "a.txt"}),)
+    stage = await play("openai-chat", [whole, Ended("tool_calls")])
+    assert stage.blocks == (ToolCallBlock("c1", "read", {"path": "a.txt"}),)
 
 
 def block(**fields: Any) -> bytes:
@@ -182,42 +163,32 @@ WRONG_TYPES = [
 
 @pytest.mark.parametrize(("api", "piece"), WRONG_TYPES)
 async def test_a_value_of_another_type_ends_the_call_as_a_parse_error(
-    on_stage: Any, api: str, piece: bytes
+    play: Play, api: str, piece: bytes
 ) -> None:
-    async with on_stage(api, [piece, Ended()]) as stage:
-        played = await stage.play()
-    assert len(played) == 1
-    last = played[0]
-    assert isinstance(last, ErrorEmission)
-    assert (last.error.kind, last.error.retryable) == ("parse", False)
-    assert "cannot be understood" in last.error.message
+    stage = await play(api, [piece, Ended()])
+    assert (stage.error.kind, stage.error.retryable, len(stage.emissions)) == ("parse", False, 1)
+    assert "cannot be understood" in stage.error.message
 
 
 USAGE = {"prompt_tokens": "many", "completion_tokens": 5.0, "prompt_tokens_details": {"cached_tokens": [1]}}
+COUNTED = {"input_tokens": "x", "output_tokens": [5]}
 
 
 @pytest.mark.parametrize(
-    ("api", "piece"),
+    ("api", "piece", "usage"),
     [
-        ("openai-chat", frame({"choices": [], "usage": USAGE})),
-        (
-            "anthropic-messages",
-            message("message_delta", delta={}, usage={"input_tokens": "x", "output_tokens": [5]}),
-        ),
+        ("openai-chat", frame({"choices": [], "usage": USAGE}), Usage(0, 5)),
+        ("anthropic-messages", message("message_delta", delta={}, usage=COUNTED), Usage(0, 0)),
     ],
 )
-async def test_usage_that_is_no_number_counts_nothing(on_stage: Any, api: str, piece: bytes) -> None:
-    async with on_stage(api, [Said(("ok",)), piece, Ended()]) as stage:
-        *_, done = await stage.play()
-    assert isinstance(done, DoneEmission)
-    assert isinstance(done.reply, Reply)
-    assert repr(done.reply.usage) == repr(Usage(0, 5 if api == "openai-chat" else 0))
+async def test_usage_that_is_no_number_counts_nothing(
+    play: Play, api: str, piece: bytes, usage: Usage
+) -> None:
+    reply = (await play(api, [Said(("ok",)), piece, Ended()])).reply
+    assert repr(reply.usage) == repr(usage), "numbers of the same types"
 
 
 @pytest.mark.parametrize("code", [429, [1], {"a": 1}])
-async def test_an_error_in_the_stream_may_have_any_code(on_stage: Any, code: Any) -> None:
+async def test_an_error_in_the_stream_may_have_any_code(play: Play, code: Any) -> None:
     failed = frame(json.dumps({"error": {"code": code, "message": "slow down"}}))
-    async with on_stage("openai-chat", [failed, Ended()]) as stage:
-        (last,) = await stage.play()
-    assert isinstance(last, ErrorEmission)
-    assert "slow down" in last.error.message
+    assert "slow down" in (await play("openai-chat", [failed, Ended()])).error.message

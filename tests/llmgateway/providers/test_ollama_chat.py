@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from provider_fakes import Ended, Said
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     Conversation,
-    DoneEmission,
     ImageBlock,
-    TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
-    UserTurn,
 )
 from sidecar.llmgateway.providers.ollama_chat import ollama_messages
+from tests.llmgateway.providers.conftest import Play, StageMaker
+from turns import assistant, user
 
 
 def test_a_conversation_as_messages() -> None:
     thought = ThinkingBlock("hm", "chat:thinking")
-    called = AssistantTurn((thought, TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})))
     turns = (
-        UserTurn((TextBlock("see"), ImageBlock("image/png", "aGk="))),
-        AssistantTurn((thought, TextBlock("ok"))),
-        UserTurn((TextBlock("go on"),)),
-        called,
+        user("see", ImageBlock("image/png", "aGk=")),
+        assistant(thought, "ok"),
+        user("go on"),
+        assistant(thought, "look", ToolCallBlock("c1", "read", {"path": "a"})),
         ToolTurn((ToolResultBlock("c1", {"lines": 1}),)),
     )
     function = {"name": "read", "arguments": {"path": "a"}}
@@ -48,13 +43,15 @@ def test_a_conversation_as_messages() -> None:
     ]
 
 
+OK = (Said(("ok",)), Ended())
+
+
 @pytest.mark.processes
-async def test_a_request_sets_the_window_and_forbids_cutting(on_stage: Any) -> None:
-    async with on_stage("ollama-chat", [Said(("ok",)), Ended()]) as stage:
-        *_, done = await stage.play(thinking="high", max_output_tokens=77, temperature=0.5)
-        await stage.play(Conversation((UserTurn((TextBlock("hi"),)),)), thinking="off")
-    assert isinstance(done, DoneEmission)
-    body, other = stage.fake.sent
+async def test_a_request_sets_the_window_and_forbids_cutting(on_stage: StageMaker) -> None:
+    async with on_stage("ollama-chat", OK) as stage:
+        await stage.play(thinking="high", max_output_tokens=77, temperature=0.5)
+        await stage.play(Conversation((user("hi"),)), thinking="off")
+    body, other = stage.sent
     assert body["options"] == {"num_ctx": 100_000, "num_predict": 77, "temperature": 0.5}
     assert (body["truncate"], body["shift"], body["think"], other["think"]) == (False, False, True, False)
     assert ([tool["function"]["name"] for tool in body["tools"]], "tools" in other) == (["read"], False)
@@ -62,22 +59,19 @@ async def test_a_request_sets_the_window_and_forbids_cutting(on_stage: Any) -> N
 
 @pytest.mark.processes
 async def test_the_server_keeps_the_model_loaded_as_long_as_its_user_set(
-    on_stage: Any, monkeypatch: pytest.MonkeyPatch
+    on_stage: StageMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OLLAMA_KEEP_ALIVE", raising=False)
-    async with on_stage("ollama-chat", [Said(("ok",)), Ended()]) as stage:
+    async with on_stage("ollama-chat", OK) as stage:
         await stage.play()
         monkeypatch.setenv("OLLAMA_KEEP_ALIVE", "-1")
         await stage.play()
-    assert [body["keep_alive"] for body in stage.fake.sent] == ["30m", "-1"]
+    assert [body["keep_alive"] for body in stage.sent] == ["30m", "-1"]
 
 
 @pytest.mark.processes
-async def test_a_model_without_a_parser_leaves_its_calls_in_the_text(on_stage: Any) -> None:
+async def test_a_model_without_a_parser_leaves_its_calls_in_the_text(play: Play) -> None:
     text = '<think>hm</think><tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
-    async with on_stage("ollama-chat", [Said((text,)), Ended()]) as stage:
-        *_, done = await stage.play()
-    assert isinstance(done, DoneEmission)
-    thinking, call = done.reply.blocks
+    thinking, call = (await play("ollama-chat", [Said((text,)), Ended()])).blocks
     assert isinstance(call, ToolCallBlock)
     assert (thinking, call.name, call.input) == (ThinkingBlock("hm", "chat:text"), "read", {"path": "a"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ from provider_fakes import Called, Ended, Refused, Said, Scene, Thought, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
-    DoneEmission,
     ImageBlock,
     StreamOptions,
     TextBlock,
@@ -28,7 +26,8 @@ from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
-from turns import user
+from tests.llmgateway.providers.conftest import FORMATS, HELLO, KEY, Play, StageMaker
+from turns import assistant, user
 
 pytestmark = pytest.mark.processes
 
@@ -41,7 +40,7 @@ def talk(*turns: Any, system: str | None = None) -> Conversation:
     return Conversation(turns, system=system)
 
 
-CALLED = AssistantTurn((TextBlock("look"), ToolCallBlock("c1", "read", {"path": "a"})))
+CALLED = assistant("look", ToolCallBlock("c1", "read", {"path": "a"}))
 RESULT = ToolTurn((ToolResultBlock("c1", "data"),))
 FAILED = ToolTurn((ToolResultBlock("c1", {"why": "gone"}, is_error=True), PIXEL))
 
@@ -165,11 +164,11 @@ FAILED = ToolTurn((ToolResultBlock("c1", {"why": "gone"}, is_error=True), PIXEL)
     ],
 )
 async def test_a_conversation_with_tools_and_images(
-    on_stage: Any, api: str, name: str, messages: list[Any]
+    play: Play, api: str, name: str, messages: list[Any]
 ) -> None:
-    async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(user("hi"), CALLED, FAILED, user("go on"), system="Be brief."))
-    assert stage.fake.sent[0][name] == messages
+    asked = talk(user("hi"), CALLED, FAILED, user("go on"), system="Be brief.")
+    stage = await play(api, SAYS_OK, asked=asked)
+    assert stage.sent[0][name] == messages
     assert stage.repairs == []
 
 
@@ -180,80 +179,109 @@ async def test_a_conversation_with_tools_and_images(
         ("anthropic-messages", {"system": [{"type": "text", "text": "Be brief.", "cache_control": CACHED}]}),
     ],
 )
-async def test_the_system_prompt_has_its_own_place(on_stage: Any, api: str, part: Any) -> None:
-    async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(user("hi"), system="Be brief."))
-    assert part.items() <= stage.fake.sent[0].items()
+async def test_the_system_prompt_has_its_own_place(play: Play, api: str, part: Any) -> None:
+    stage = await play(api, SAYS_OK, asked=talk(user("hi"), system="Be brief."))
+    assert part.items() <= stage.sent[0].items()
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
-async def test_reasoning_goes_back_to_its_provider(on_stage: Any, api: str, hello: Conversation) -> None:
+SUMMARY = [{"type": "summary_text", "text": "hm"}]
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "expected"),
+    [
+        ("openai-chat", "messages", {"role": "assistant", "content": None, "reasoning_content": "hm"}),
+        (
+            "openai-responses",
+            "input",
+            {"type": "reasoning", "id": "rs_0", "summary": SUMMARY, "encrypted_content": "c2ln"},
+        ),
+        (
+            "anthropic-messages",
+            "messages",
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                    {"type": "tool_use", "id": "c1", "name": "read", "input": {}},
+                ],
+            },
+        ),
+        (
+            "google-generate",
+            "contents",
+            {
+                "role": "model",
+                "parts": [
+                    {
+                        "functionCall": {"id": "c1", "name": "read", "args": {}},
+                        "thoughtSignature": "c2ln",
+                    }
+                ],
+            },
+        ),
+    ],
+)
+async def test_reasoning_goes_back_to_its_provider(
+    on_stage: StageMaker, api: str, name: str, expected: dict[str, Any]
+) -> None:
     """Within one question; the proof unchanged, and before the call it led to."""
     scene: Scene = (Thought(("hm",), "c2ln"), Called("c1", "read", ("{}",)), Ended("tool_calls"))
     async with on_stage(api, scene, SAYS_OK) as stage:
-        *_, done = await stage.play()
-        turns = (*hello.turns, AssistantTurn(done.reply.blocks), RESULT)
-        await stage.play(Conversation(turns))
-    sent = stage.fake.sent[1]
-    match api:
-        case "openai-chat":
-            assert sent["messages"][1]["reasoning_content"] == "hm"
-        case "openai-responses":
-            summary = [{"type": "summary_text", "text": "hm"}]
-            item = {"type": "reasoning", "id": "rs_0", "summary": summary, "encrypted_content": "c2ln"}
-            assert sent["input"][1:3] == [
-                item,
-                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
-            ]
-        case "anthropic-messages":
-            thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-            call = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
-            assert sent["messages"][1]["content"] == [thinking, call]
-        case _:
-            part = {"functionCall": {"id": "c1", "name": "read", "args": {}}, "thoughtSignature": "c2ln"}
-            assert sent["contents"][1]["parts"] == [part]
+        await stage.play()
+        await stage.play(talk(*HELLO.turns, AssistantTurn(tuple(stage.blocks)), RESULT))
+    _, answer, call, *_ = stage.sent[1][name]
+    assert {member: answer.get(member) for member in expected} == expected
+    if api == "openai-responses":
+        assert call == {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}
 
 
 FOREIGN = {
-    "openai-chat": ThinkingBlock("secret", "EqQB"),
-    "openai-responses": ThinkingBlock("secret", "google:c2ln"),
-    "anthropic-messages": ThinkingBlock("secret", 'openai:{"id": "rs_0", "summary": []}'),
-    "google-generate": ThinkingBlock("secret", "chat:reasoning"),
+    "openai-chat": "EqQB",
+    "openai-responses": "google:c2ln",
+    "anthropic-messages": 'openai:{"id": "rs_0", "summary": []}',
+    "google-generate": "chat:reasoning",
 }
 
 
 @pytest.mark.parametrize("api", FOREIGN)
-async def test_reasoning_of_another_provider_is_left_out_whole(on_stage: Any, api: str) -> None:
-    said = AssistantTurn((FOREIGN[api], TextBlock("so"), ThinkingBlock("unsigned")))
-    async with on_stage(api, SAYS_OK) as stage:
-        await stage.play(talk(user("hi"), said, user("go on")))
-    assert "secret" not in json.dumps(stage.fake.sent[0])
-    assert "unsigned" not in json.dumps(stage.fake.sent[0])
+async def test_reasoning_of_another_provider_is_left_out_whole(play: Play, api: str) -> None:
+    said = assistant(ThinkingBlock("secret", FOREIGN[api]), "so", ThinkingBlock("unsigned"))
+    stage = await play(api, SAYS_OK, asked=talk(user("hi"), said, user("go on")))
+    assert "secret" not in str(stage.sent[0])
+    assert "unsigned" not in str(stage.sent[0])
     assert stage.repairs == []
 
 
-async def test_encrypted_reasoning_goes_back_as_it_came(on_stage: Any) -> None:
-    said = AssistantTurn((ThinkingBlock("", "redacted:b2s="), TextBlock("so")))
-    async with on_stage("anthropic-messages", SAYS_OK) as stage:
-        await stage.play(talk(user("hi"), said, user("go on")))
-    content = stage.fake.sent[0]["messages"][1]["content"]
-    assert content == [{"type": "redacted_thinking", "data": "b2s="}, {"type": "text", "text": "so"}]
+@pytest.mark.parametrize(
+    ("api", "thought", "expected"),
+    [
+        pytest.param(
+            "anthropic-messages",
+            ThinkingBlock("", "redacted:b2s="),
+            {"content": [{"type": "redacted_thinking", "data": "b2s="}, {"type": "text", "text": "so"}]},
+            id="encrypted",
+        ),
+        pytest.param(
+            "openai-chat",
+            ThinkingBlock("hm", "chat:reasoning_content"),
+            {"content": "so", "reasoning_content": "hm"},
+            id="left out, the request would begin otherwise than the one before it, and miss the cache",
+        ),
+    ],
+)
+async def test_reasoning_of_an_earlier_question_goes_back_as_it_came(
+    play: Play, api: str, thought: ThinkingBlock, expected: dict[str, Any]
+) -> None:
+    stage = await play(api, SAYS_OK, asked=talk(user("hi"), assistant(thought, "so"), user("go on")))
+    assert stage.sent[0]["messages"][1] == {"role": "assistant", **expected}
 
 
-async def test_chat_reasoning_goes_back_in_each_later_request(on_stage: Any) -> None:
-    """Left out later, the request would begin otherwise than the one before it, and miss the cache."""
-    said = AssistantTurn((ThinkingBlock("hm", "chat:reasoning_content"), TextBlock("so")))
-    async with on_stage("openai-chat", SAYS_OK) as stage:
-        await stage.play(talk(user("hi"), said, user("go on")))
-    answer = {"role": "assistant", "content": "so", "reasoning_content": "hm"}
-    assert stage.fake.sent[0]["messages"][1] == answer
-
-
-async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Conversation) -> None:
+async def test_a_signature_on_text_goes_back_behind_it(on_stage: StageMaker) -> None:
     async with on_stage("google-generate", (Thought(("hm",), "c2ln"), Said(("so",)), Ended())) as stage:
-        *_, done = await stage.play()
-        await stage.play(Conversation((*hello.turns, AssistantTurn(done.reply.blocks), user("go on"))))
-    parts = stage.fake.sent[1]["contents"][1]["parts"]
+        await stage.play()
+        await stage.play(talk(*HELLO.turns, AssistantTurn(tuple(stage.blocks)), user("go on")))
+    parts = stage.sent[1]["contents"][1]["parts"]
     assert parts == [{"text": "so"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
@@ -344,11 +372,9 @@ async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Con
     ],
 )
 async def test_knobs(
-    on_stage: Any, api: str, model: str, options: dict[str, Any], expected: dict[str, Any]
+    play: Play, api: str, model: str, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    async with on_stage(api, SAYS_OK, model=model) as stage:
-        await stage.play(**options)
-    sent = stage.fake.sent[0]
+    sent = (await play(api, SAYS_OK, card={"model": model}, **options)).sent[0]
     assert {name: sent.get(name) for name in expected} == expected
     assert "temperature" not in sent or "temperature" in expected
 
@@ -356,58 +382,51 @@ async def test_knobs(
 @pytest.mark.parametrize(
     ("model", "thinking", "config"),
     [
-        ("gemini-2.5-flash", "low", {"include_thoughts": True, "thinking_budget": 2_048}),
-        ("gemini-2.5-flash", "off", {"include_thoughts": False, "thinking_budget": 0}),
-        ("gemini-3.8-flash", "max", {"include_thoughts": True, "thinking_level": "HIGH"}),
+        ("gemini-2.5-flash", "low", {"includeThoughts": True, "thinkingBudget": 2_048}),
+        ("gemini-2.5-flash", "off", {"includeThoughts": False, "thinkingBudget": 0}),
+        ("gemini-3.8-flash", "max", {"includeThoughts": True, "thinkingLevel": "HIGH"}),
     ],
 )
 async def test_google_thinks_by_budget_or_by_level(
-    on_stage: Any, model: str, thinking: Any, config: dict[str, Any]
+    play: Play, model: str, thinking: Any, config: dict[str, Any]
 ) -> None:
-    async with on_stage("google-generate", SAYS_OK, model=model) as stage:
-        await stage.play(thinking=thinking, max_output_tokens=7_000, temperature=0.1)
-    sent = stage.fake.sent[0]["generationConfig"]
-    assert (sent["maxOutputTokens"], sent["temperature"]) == (7_000, 0.1)
-    assert json.dumps(sent["thinkingConfig"]).lower().replace("_", "") == json.dumps(config).lower().replace(
-        "_", ""
-    )
+    options: dict[str, Any] = {"thinking": thinking, "max_output_tokens": 7_000, "temperature": 0.1}
+    sent = (await play("google-generate", SAYS_OK, card={"model": model}, **options)).sent[0]
+    assert sent["generationConfig"] == {
+        "maxOutputTokens": 7_000,
+        "temperature": 0.1,
+        "thinkingConfig": config,
+    }
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
-async def test_a_model_without_reasoning_gets_no_reasoning_arguments(on_stage: Any, api: str) -> None:
-    async with on_stage(api, SAYS_OK, reasoning=False) as stage:
-        await stage.play(thinking="high")
-    assert not {"reasoning", "reasoning_effort", "thinking", "include"} & set(stage.fake.sent[0])
-    assert "thinkingConfig" not in stage.fake.sent[0].get("generationConfig", {})
+FOUR = FORMATS[:4]
 
 
-@pytest.mark.parametrize(
-    ("api", "header"),
-    [
-        ("openai-chat", "authorization"),
-        ("openai-responses", "authorization"),
-        ("anthropic-messages", "authorization"),
-        ("google-generate", "x-goog-api-key"),
-    ],
-)
-async def test_the_key_of_the_call_goes_before_the_users(
-    on_stage: Any, api: str, header: str, key: str
-) -> None:
+@pytest.mark.parametrize("api", FOUR)
+async def test_a_model_without_reasoning_gets_no_reasoning_arguments(play: Play, api: str) -> None:
+    sent = (await play(api, SAYS_OK, card={"reasoning": False}, thinking="high")).sent[0]
+    assert not {"reasoning", "reasoning_effort", "thinking", "include"} & set(sent)
+    assert "thinkingConfig" not in sent.get("generationConfig", {})
+
+
+@pytest.mark.parametrize("api", FOUR)
+async def test_the_key_of_the_call_goes_before_the_users(on_stage: StageMaker, api: str) -> None:
     async with on_stage(api, SAYS_OK) as stage:
         await stage.play()
         await stage.play(api_key="sk-of-this-call")
+    header = "x-goog-api-key" if api == "google-generate" else "authorization"
     first, second = (asked.headers.get(header, "") for asked in stage.fake.calls)
-    assert (key in first, "sk-of-this-call" in second) == (True, True)
+    assert (KEY in first, "sk-of-this-call" in second) == (True, True)
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate"])
-async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api: str) -> None:
-    async with on_stage(api, SAYS_OK, modalities=("text",)) as stage:
-        await stage.play(talk(user("what is this?", PIXEL)))
-    assert "iVBORw0KGgo=" not in json.dumps(stage.fake.sent[0])
-    assert stage.repairs == [
-        "an image was left out: this model is not known to see images; if it does, set images = true for it"
-    ]
+@pytest.mark.parametrize("api", FOUR)
+async def test_an_image_is_not_sent_to_a_model_that_sees_none(play: Play, api: str) -> None:
+    asked = talk(user("what is this?", PIXEL))
+    stage = await play(api, SAYS_OK, asked=asked, card={"modalities": ("text",)})
+    assert PIXEL.data_base64 not in str(stage.sent[0])
+    why = "this model is not known to see images; if it does, set images = true for it"
+    assert f"[image left out: {why}]" in str(stage.sent[0])
+    assert stage.repairs == [f"an image was left out: {why}"]
 
 
 @pytest.mark.parametrize(
@@ -420,26 +439,24 @@ async def test_an_image_is_not_sent_to_a_model_that_sees_none(on_stage: Any, api
     ],
 )
 async def test_a_compatible_service_is_given_the_length_of_the_answer(
-    on_stage: Any, card: dict[str, int], prompt: str, limit: int | None
+    on_stage: StageMaker, card: dict[str, Any], prompt: str, limit: int | None
 ) -> None:
     """Some services cut an answer off after 1,024 tokens when a request sets no limit."""
     async with on_stage("openai-chat", SAYS_OK, **card) as stage:
         await stage.play(talk(user(prompt)))
         await stage.play(talk(user(prompt)), max_output_tokens=77)
-    sent = [body.get("max_tokens") for body in stage.fake.sent]
+    sent = [body.get("max_tokens") for body in stage.sent]
     assert sent == [pytest.approx(limit, abs=100) if limit else None, 77]
 
 
-async def test_a_limit_that_the_service_refuses_is_left_to_it(on_stage: Any) -> None:
+async def test_a_limit_that_the_service_refuses_is_left_to_it(play: Play) -> None:
     refused = Refused(400, "max_tokens must be less than or equal to 4096")
-    async with on_stage("openai-chat", [refused], SAYS_OK) as stage:
-        for _ in range(2):
-            *_, done = await stage.play()
-            assert isinstance(done, DoneEmission)
-    assert [body.get("max_tokens") for body in stage.fake.sent] == [8_000, None, None]
+    stage = await play("openai-chat", [refused], SAYS_OK, n_calls=2)
+    assert stage.blocks == (TextBlock("ok"),)
+    assert [body.get("max_tokens") for body in stage.sent] == [8_000, None, None]
 
 
-async def test_the_phase_of_a_message_goes_back_with_it(on_stage: Any) -> None:
+async def test_the_phase_of_a_message_goes_back_with_it(on_stage: StageMaker) -> None:
     """OpenAI asks for it: without it, answers of later turns get worse."""
 
     def message(phase: str, text: str) -> list[bytes]:
@@ -450,10 +467,9 @@ async def test_the_phase_of_a_message_goes_back_with_it(on_stage: Any) -> None:
 
     scene = [*message("commentary", "I look."), *message("final_answer", "So it is."), Ended()]
     async with on_stage("openai-responses", scene, SAYS_OK) as stage:
-        *_, done = await stage.play(talk(user("hi")))
-        assert isinstance(done, DoneEmission)
-        await stage.play(talk(user("hi"), AssistantTurn(done.reply.blocks), user("go on")))
-    assert stage.fake.sent[1]["input"][1:3] == [
+        await stage.play(talk(user("hi")))
+        await stage.play(talk(user("hi"), AssistantTurn(tuple(stage.blocks)), user("go on")))
+    assert stage.sent[1]["input"][1:3] == [
         {"role": "assistant", "content": "I look.", "phase": "commentary"},
         {"role": "assistant", "content": "So it is.", "phase": "final_answer"},
     ]
@@ -463,18 +479,17 @@ MARKED = """<think>hm</think>I look.
 <tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>"""
 
 
-async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage: Any) -> None:
+async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage: StageMaker) -> None:
     async with on_stage("openai-chat", [Said((MARKED,)), Ended()], SAYS_OK) as stage:
-        *_, done = await stage.play()
-        assert isinstance(done, DoneEmission)
-        thinking, text, call = done.reply.blocks
+        await stage.play()
+        thinking, text, call = stage.blocks
         assert (thinking, text) == (ThinkingBlock("hm", "chat:text"), TextBlock("I look.\n"))
         assert isinstance(call, ToolCallBlock)
         assert (call.name, call.input) == ("read", {"path": "a"})
         result = ToolTurn((ToolResultBlock(call.id, "data"),))
-        await stage.play(talk(user("hi"), AssistantTurn(done.reply.blocks), result))
-    assert [message["role"] for message in stage.fake.sent[1]["messages"]] == ["user", "assistant", "tool"]
-    assert "hm" not in str(stage.fake.sent[1])
+        await stage.play(talk(user("hi"), AssistantTurn(tuple(stage.blocks)), result))
+    assert [message["role"] for message in stage.sent[1]["messages"]] == ["user", "assistant", "tool"]
+    assert "hm" not in str(stage.sent[1])
 
 
 @pytest.mark.parametrize(
@@ -489,29 +504,25 @@ async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage:
     ],
 )
 async def test_the_highest_level_of_thinking_leaves_room_for_the_answer(
-    on_stage: Any, api: str, model: str, budget: Any
+    on_stage: StageMaker, api: str, model: str, budget: Any
 ) -> None:
     async with on_stage(api, SAYS_OK, model=model, max_output_tokens=64_000) as stage:
         await stage.play(thinking="max", max_output_tokens=8_000)
         await stage.play(thinking="max")
-    assert budget(stage.fake.sent[0]) == 5_000
+    assert budget(stage.sent[0]) == 5_000
     if api == "anthropic-messages":
-        assert stage.fake.sent[1]["max_tokens"] - budget(stage.fake.sent[1]) >= 24_000
+        assert stage.sent[1]["max_tokens"] - budget(stage.sent[1]) >= 24_000
 
 
-@pytest.mark.parametrize(
-    "api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"]
-)
+@pytest.mark.parametrize("api", FORMATS)
 async def test_a_proxy_of_the_environment_is_not_used_for_a_local_server(
-    on_stage: Any, monkeypatch: pytest.MonkeyPatch, api: str
+    play: Play, monkeypatch: pytest.MonkeyPatch, api: str
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    async with on_stage(api, SAYS_OK) as stage:
-        *_, done = await stage.play()
-    assert isinstance(done, DoneEmission)
+    assert (await play(api, SAYS_OK)).blocks == (TextBlock("ok"),)
 
 
 def official_call(provider: str, model: str, *turns: Any, system: str = "Be brief.") -> ModelCall:
@@ -527,7 +538,7 @@ def test_openai_finds_its_cache_by_the_beginning_of_a_conversation(
     hello, more = user("hello"), user("more")
     calls = [
         official_call("openai", "gpt-5.2", hello),
-        official_call("openai", "gpt-5.2", hello, AssistantTurn((TextBlock("hi"),)), more),
+        official_call("openai", "gpt-5.2", hello, assistant("hi"), more),
         official_call("openai", "gpt-5.2", more),
         official_call("openai", "gpt-5.2", hello, system="Be long."),
     ]

@@ -248,7 +248,7 @@ turns_ = st.lists(
 )
 
 
-@cases(300)
+@cases(120)
 @given(turns_)
 def test_any_conversation_becomes_a_valid_one(turns: list[Turn]) -> None:
     sent = sanitize(Conversation(tuple(turns)), RULES).conversation.turns
@@ -266,7 +266,7 @@ def test_any_conversation_becomes_a_valid_one(turns: list[Turn]) -> None:
     json.dumps([repr(block) for turn in sent for block in turn.blocks], ensure_ascii=False)
 
 
-@cases(100)
+@cases(60)
 @given(turns_)
 def test_a_sanitized_conversation_needs_no_repair(turns: list[Turn]) -> None:
     once = sanitize(Conversation(tuple(turns)), RULES)
@@ -293,7 +293,7 @@ def test_the_size_of_an_image_is_read_from_its_head(data: bytes, size: tuple[int
     assert image_size(data) == size
 
 
-@cases(300)
+@cases(120)
 @given(turns_, st.data())
 def test_a_conversation_that_grew_is_sent_as_if_it_were_new(turns: list[Turn], data: st.DataObject) -> None:
     """Also after another conversation, and once a signature was refused."""

@@ -86,7 +86,7 @@ levels = st.sampled_from([None, "off", "low", "high", "max"])
 
 
 @pytest.mark.parametrize("api", ADAPTERS)
-@cases(150)
+@cases(80)
 @given(history=turns, thinking=levels)
 def test_every_request_keeps_the_rules_of_its_provider(api: str, history: list[Any], thinking: Any) -> None:
     adapter = ADAPTERS[api]
