@@ -5,12 +5,9 @@ What a user sets is set here as a user sets it: the providers' own variables, ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,20 +39,18 @@ PLACES = {
     "openai-responses": ("openai-responses", "OPENAI_BASE_URL", "/v1"),
     "anthropic-messages": ("anthropic", "ANTHROPIC_BASE_URL", ""),
     "google-generate": ("google", "GOOGLE_GEMINI_BASE_URL", ""),
-    "pydantic-ai": ("pydantic-ai", "OPENAI_BASE_URL", "/v1"),
 }
 """The provider of each API, the variable that moves it, and what stands behind the server's address."""
 
 KNOWN = """
 [models.known]
 provider = "{provider}"
-name = "{name}"
+name = "fake-1"
 context_window = {window}
 max_output_tokens = 1000
 reasoning = true
 images = true
 """
-_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
 
 @dataclass
@@ -92,35 +87,6 @@ def events(session: Session, *kinds: str) -> list[dict[str, Any]]:
     return [event for event in told if not kinds or event["kind"] in kinds]
 
 
-def plain_log(session: Session) -> list[tuple[str, Any]]:
-    """Return the event log but for ids, times, how a text was cut into deltas, and which call ended first."""
-    names: dict[str, str] = {}
-
-    def plain(value: Any, name: str = "") -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item, key) for key, item in value.items()}
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        if isinstance(value, str):
-            return _ID.sub(lambda found: names.setdefault(found[0], f"id{len(names)}"), value)
-        return 0 if name in ("durationMs", "updatedAt") else value
-
-    log: list[tuple[str, Any]] = []
-    for event in events(session):
-        data, last = plain(event["data"]), log[-1] if log else None
-        if last and "delta" in data and last[0] == event["kind"] and "delta" in last[1]:
-            last[1]["delta"] += data["delta"]
-        else:
-            log.append((event["kind"], data))
-    return [event for _, group in groupby(log, itemgetter(0)) for event in sorted(group, key=_call_id)]
-
-
-def _call_id(event: tuple[str, Any]) -> str:
-    """Return what tells apart the calls of one round, which end in any order."""
-    kind, data = event
-    return str(data["toolCallId"]) if kind == "toolFinished" else ""
-
-
 class StageMaker(Protocol):
     def __call__(
         self, scenes: Mapping[str, Sequence[Scene]], *, config: str = "", window: int = 100_000
@@ -146,12 +112,9 @@ def on_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageMaker:
             fakes = {}
             for api, played in scenes.items():
                 provider, variable, path = PLACES[api]
-                spoken, name = (
-                    (api, "fake-1") if api != "pydantic-ai" else ("openai-chat", "openai-chat:fake-1")
-                )
-                fakes[api] = await stack.enter_async_context(fake_provider(spoken, played))
+                fakes[api] = await stack.enter_async_context(fake_provider(api, played))
                 monkeypatch.setenv(variable, f"{fakes[api].http.url}{path}")
-                known = KNOWN.format(provider=provider, name=name, window=window)
+                known = KNOWN.format(provider=provider, window=window)
                 (home / "config.toml").write_text(config or known)
             pauses: list[float] = []
 
@@ -176,12 +139,6 @@ def on_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageMaker:
 def told() -> Any:
     """Return :func:`events`."""
     return events
-
-
-@pytest.fixture
-def log_of() -> Any:
-    """Return :func:`plain_log`."""
-    return plain_log
 
 
 async def connected(stage: Any) -> MemoryClient:

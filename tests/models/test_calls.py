@@ -14,7 +14,6 @@ from sidecar.llmgateway.contract import StopReason
 
 pytestmark = pytest.mark.processes
 
-APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
 STREAMED = ("openai-chat", "openai-responses", "anthropic-messages")
 """Those whose arguments come in pieces, and so can be cut."""
 
@@ -39,14 +38,13 @@ async def test_a_call_that_was_cut_is_never_made(
     assert finished == [True]
 
 
-@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     "shown", [(), (Said(("half",)),), (Thought(("hm",)),)], ids=["waiting", "text", "thought"]
 )
 async def test_interrupting_ends_the_turn_and_the_connection(
-    on_stage: Any, told: Any, api: str, shown: tuple[Any, ...]
+    on_stage: Any, told: Any, shown: tuple[Any, ...]
 ) -> None:
-    async with on_stage({api: [(*shown, Hang())]}) as stage:
+    async with on_stage({"openai-chat": [(*shown, Hang())]}) as stage:
         http, session = stage.fake.http, await stage.session()
         http.was_asked.clear()
         http.hung_up.clear()
@@ -76,12 +74,12 @@ async def test_a_requested_pause_is_reported_and_made(on_stage: Any, told: Any) 
     }
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_broken_answer_is_withdrawn_by_its_id_and_leaves_no_trace(
-    on_stage: Any, told: Any, api: str
-) -> None:
-    broken = (Thought(("hm",)), Said(("half",)), Cut())
-    async with on_stage({api: [broken, (Said(("whole",)), Ended()), (Said(("more",)), Ended())]}) as stage:
+async def test_a_broken_answer_is_withdrawn_by_its_id_and_leaves_no_trace(on_stage: Any, told: Any) -> None:
+    scenes = [
+        (Thought(("hm",)), Said(("half",)), Cut()),
+        *((Said((each,)), Ended()) for each in ("whole", "more")),
+    ]
+    async with on_stage({"anthropic-messages": scenes}) as stage:
         session = await stage.session()
         outcome = await stage.ask(session, "hello")
         await stage.ask(session, "and now?")
@@ -117,10 +115,9 @@ async def test_a_limit_of_the_settings_ends_the_turn_with_its_number(on_stage: A
     assert "may make 3 model calls" in outcome.fault.message
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_usage_means_the_same_for_every_provider(on_stage: Any, api: str) -> None:
-    """Input without what the cache held; what is in the window is all of it."""
-    async with on_stage({api: [(Said(("ok",)), Spent(10, 5, cache_read=90), Ended())]}) as stage:
+async def test_input_is_counted_without_what_the_cache_held_and_the_window_with_it(on_stage: Any) -> None:
+    scene = (Said(("ok",)), Spent(10, 5, cache_read=90), Ended())
+    async with on_stage({"openai-responses": [scene]}) as stage:
         session = await stage.session()
         await stage.ask(session, "hello")
         usage = session.window.request.usage()

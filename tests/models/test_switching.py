@@ -65,20 +65,6 @@ async def test_the_choice_is_stored_with_the_session(on_stage: Any) -> None:
         assert (await stage.ask(loaded, "hello")).text == "hi"
 
 
-async def test_a_model_without_images_gets_a_note_about_the_picture(on_stage: Any, told: Any) -> None:
-    blind = '[models.known]\nprovider = "openai-chat"\nname = "x"\ncontext_window = 9000\nimages = false\n'
-    async with on_stage({"openai-chat": [(Said(("ok",)), Ended())]}, config=blind) as stage:
-        session = await stage.session()
-        await (await session.submit(({"type": "text", "text": "look"}, PICTURE))).outcome
-        (sent,) = stage.fake.sent
-    assert (
-        "[image left out: this model is not known to see images; if it does, set images = true for it]"
-        in str(sent)
-    )
-    (notice,) = told(session, "notice")
-    assert notice["data"]["description"].startswith("an image was left out: this model is not known to see")
-
-
 PRICED = """
 [models.dear]
 provider = "anthropic"
