@@ -24,12 +24,10 @@ from sidecar.permissions.rules import parse_rules
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells, paths and links")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "project"
-    (root / "src").mkdir(parents=True)
+@pytest.fixture(autouse=True)
+def _source(root: Path) -> None:
+    (root / "src").mkdir()
     (root / "src/a.py").write_text("x\n", encoding="utf-8")
-    return root
 
 
 def run(line: str, root: Path) -> CommandAccess:
@@ -199,33 +197,6 @@ def test_home_and_keys_ask_each_time(root: Path) -> None:
         home / ".aws/x",
     ):
         assert Policy(SessionFolders((root,))).judge(ReadAccess(path)).keys == frozenset(), path
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        ".git/hooks/pre-commit", ".GIT/config", ".git./config", ".git /x", ".git::$DATA/x", "src/.git/config",
-        ".g\u200cit/config", ".sidecar.toml", "src/.sidecar.toml", "AGENTS.md", "src/claude.md",
-        ".vscode/tasks.json",
-        ".idea/x.xml", "a.code-workspace", ".envrc", ".bashrc", "src/.zshrc", ".husky/pre-push", ".mcp.json",
-        ".gitmodules", "state/config.toml",
-    ],
-)  # fmt: skip
-def test_protected_files_ask_also_after_always(root: Path, name: str) -> None:
-    policy = Policy(SessionFolders((root,), home=root / "state"), mode="allowEdits")
-    policy.granted.update(policy.judge(edit("src/a.py", root)).keys)
-    policy.granted.update(policy.judge(edit(name, root)).keys)
-    verdict = policy.judge(edit(name, root))
-    assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
-    assert "protected" in verdict.why
-
-
-@pytest.mark.parametrize(
-    "name", ["src/git.py", "agents.py", "docs/vscode.md", "git/hooks.py", "src/head.py", "useHooks/a"]
-)
-def test_other_files_do_not(root: Path, name: str) -> None:
-    policy = Policy(SessionFolders((root,)), mode="allowEdits")
-    assert policy.judge(edit(name, root)).outcome == "allow"
 
 
 @pytest.mark.parametrize(

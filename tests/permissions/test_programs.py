@@ -14,12 +14,10 @@ from sidecar.permissions.protected import SessionFolders
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells, paths and links")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "project"
+@pytest.fixture(autouse=True)
+def _folders(root: Path) -> None:
     (root / ".venv/bin").mkdir(parents=True)
     (root / "tools").mkdir()
-    return root
 
 
 def outcome(line: str, root: Path, mode: PermissionMode = "allowEdits") -> str:

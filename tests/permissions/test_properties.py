@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from command_lines import BENIGN, OWN, PUBLISHED
 from sidecar.permissions.access import CommandAccess
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
+from tests.permissions.conftest import policy_after
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX shells and paths")
 
@@ -33,43 +33,38 @@ def covers(policy: Policy, line: str) -> bool:
     return policy.judge(CommandAccess(line, ROOT)).outcome == "allow"
 
 
-def policy_after(answered: Sequence[str]) -> Policy:
-    policy = Policy(SessionFolders((ROOT,)))
-    for line in answered:
-        policy.granted.update(policy.judge(CommandAccess(line, ROOT)).keys)
-    return policy
-
-
 @given(ANSWERED, st.lists(LINES, min_size=1, max_size=4), OPERATORS)
 def test_a_covered_compound_has_only_covered_parts(answered: list[str], parts: list[str], by: str) -> None:
-    policy = policy_after(answered)
+    policy = policy_after(answered, ROOT)
     if covers(policy, by.join(parts)):
         assert [part for part in parts if not covers(policy, part)] == []
 
 
 @given(ANSWERED, LINES, FILES)
 def test_a_redirection_never_covers_a_line(answered: list[str], line: str, file: str) -> None:
-    policy = policy_after(answered)
+    policy = policy_after(answered, ROOT)
     assert covers(policy, line) or not covers(policy, line + file)
 
 
 @given(ANSWERED, LINES, FLAGS)
 def test_a_flag_that_is_not_known_never_covers_a_line(answered: list[str], line: str, flag: str) -> None:
-    policy = policy_after(answered)
+    policy = policy_after(answered, ROOT)
     plain = line.split(" ")[0] in ("echo", "true", "false", ":")
     assert covers(policy, line) or plain or not covers(policy, f"{line} {flag}")
 
 
 @given(ANSWERED, ANSWERED, LINES)
 def test_more_answers_never_cover_less(answered: list[str], more: list[str], line: str) -> None:
-    assert not covers(policy_after(answered), line) or covers(policy_after([*answered, *more]), line)
+    assert not covers(policy_after(answered, ROOT), line) or covers(
+        policy_after([*answered, *more], ROOT), line
+    )
 
 
 @given(ANSWERED, LINES, st.sampled_from(["sh -c", "env", "sudo", "xargs", "setsid", "nohup", "exec", "eval"]))
 def test_a_wrapper_never_covers_its_command(answered: list[str], line: str, wrapper: str) -> None:
     wrapped = f"{wrapper} {line}"
     assert wrapped in answered or not covers(
-        policy_after([each for each in answered if each != wrapped]), wrapped
+        policy_after([each for each in answered if each != wrapped], ROOT), wrapped
     )
 
 
@@ -83,7 +78,7 @@ INSERTED = st.sampled_from(["pwn", "cat ../secret", "git push -f; ls", "<../secr
 def test_a_word_that_a_command_makes_never_covers_a_line(
     answered: list[str], line: str, inserted: str
 ) -> None:
-    assert not covers(policy_after(answered), f"{line} {inserted}")
+    assert not covers(policy_after(answered, ROOT), f"{line} {inserted}")
 
 
 NAMES = st.from_regex(
@@ -95,7 +90,7 @@ NAMES = st.from_regex(
 def test_a_variable_that_is_not_known_never_covers_a_line(
     answered: list[str], line: str, name: str, form: str
 ) -> None:
-    assert not covers(policy_after(answered), form.format(name) + line)
+    assert not covers(policy_after(answered, ROOT), form.format(name) + line)
 
 
 OUTSIDE = st.sampled_from(
@@ -144,7 +139,7 @@ def test_no_reader_is_covered_for_a_path_outside_however_it_is_spelled(
     answered: list[str], reader: str, path: str, form: str
 ) -> None:
     inside = [each for each in answered if ".." not in each]
-    assert not covers(policy_after(inside), form.format(reader, path))
+    assert not covers(policy_after(inside, ROOT), form.format(reader, path))
 
 
 @given(st.text(max_size=60))

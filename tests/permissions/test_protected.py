@@ -35,8 +35,10 @@ _OBEYED = (
     "conf.d/a.fish .tmux.conf .git/config .gitmodules mirror.git/config .ssh/config .kube/config "
     "gradle/wrapper/gradle-wrapper.properties default.nix pylintrc render.yaml "
     ".newtoolrc .newtoolrc.mjs src/.prettierrc.cjs .newshell_profile .newdebuggerinit "
+    ".git/hooks/pre-commit .GIT/config .git./config .git::$DATA/x src/.git/config .g\u200cit/config "
+    ".sidecar.toml src/.sidecar.toml src/claude.md .idea/x.xml src/.zshrc .mcp.json state/config.toml "
 )
-OBEYED = _OBEYED.split()
+OBEYED = [*_OBEYED.split(), ".git /x"]
 """Files that a program obeys which nobody named, and for which an answer "always" is not offered."""
 
 HIDDEN = (
@@ -53,22 +55,16 @@ HIDDEN = (
 _ORDINARY = (
     "src/a.py Makefile package.json docs/agents-guide.md hooks/useThing.ts src/header.c ci/run.sh "
     "Dockerfile tsconfig.json git/config.py lib/x.y bin/tool library/x.rs my.mise.toml.md "
-    "pre-commit.py docs/action.md "
+    "pre-commit.py docs/action.md src/git.py agents.py docs/vscode.md git/hooks.py src/head.py useHooks/a "
 )
 ORDINARY = _ORDINARY.split()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "project"
-    root.mkdir()
-    return root
 
 
 def judge_edit(
     name: str, root: Path, *, mode: PermissionMode = "allowEdits", roots: tuple[Path, ...] = ()
 ) -> Verdict:
-    policy = Policy(SessionFolders(roots or (root,)), parse_rules(["edit: **"], []), mode=mode)
+    place = SessionFolders(roots or (root,), home=root / "state")
+    policy = Policy(place, parse_rules(["edit: **"], []), mode=mode)
     policy.granted |= policy.judge(EditAccess(root / "src/other.py", is_inside=True)).keys
     return policy.judge(EditAccess(root / name, is_inside=True))
 
@@ -81,11 +77,12 @@ def test_there_are_enough_of_them() -> None:
 def test_a_file_that_other_programs_obey_asks_each_time(root: Path, name: str) -> None:
     verdict = judge_edit(name, root)
     assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
+    assert "protected" in verdict.why
 
 
 @pytest.mark.parametrize("name", [*OBEYED, *HIDDEN])
 def test_so_does_a_command_that_changes_it(root: Path, name: str) -> None:
-    policy = Policy(SessionFolders((root,)), mode="allowEdits")
+    policy = Policy(SessionFolders((root,), home=root / "state"), mode="allowEdits")
     for line in (f"echo x > '{name}'", f"touch '{name}'", f"cp src/a '{name}'", f"sed -i s/a/b/ '{name}'"):
         assert policy.judge(CommandAccess(line, root)).outcome == "ask", line
 
