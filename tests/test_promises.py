@@ -96,7 +96,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "No process outlives the daemon, and the daemon does not outlive its client: end of input, a dead parent "
     "and SIGTERM end it, and the processes of its tools end with it.": (
         "capabilities/test_processes.py::test_a_killed_daemon_takes_its_children_along",
-        "capabilities/mcp/test_process.py::test_a_killed_daemon_takes_its_servers_along",
+        "capabilities/mcp/test_e2e.py::test_servers_end_with_a_daemon_that_is_killed",
         "server/test_serve.py::test_the_end_of_the_process_is_announced_and_open_requests_are_answered",
         "acp/test_process.py::test_the_end_of_input_in_the_middle_of_a_turn_ends_it",
         "e2e/test_killed_parents.py::test_no_killed_parent_leaves_a_daemon",

@@ -155,14 +155,6 @@ async def test_an_editor_that_reformats_leaves_the_model_in_need_of_a_read(desk:
     assert len(desk.stale) == 1
 
 
-async def test_a_no_leaves_the_file_alone(desk: Desk) -> None:
-    desk.put("a", "x")
-    await desk.output(READ, path="a")
-    desk.answer = False
-    assert "not allowed by the user: Edit a" in await desk.failure(EDIT, path="a", old_text="x", new_text="y")
-    assert desk.text("a") == "x"
-
-
 async def test_outside_the_ask_says_so(desk: Desk) -> None:
     path = desk.put("../out/a", "x")
     await desk.output(READ, path=str(path))

@@ -7,13 +7,11 @@ import io
 import json
 import random
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from PIL import Image
 
-from sidecar.capabilities.file_formats import ImageFile, look_at_image
 from sidecar.capabilities.read import READ
 
 if TYPE_CHECKING:
@@ -77,12 +75,6 @@ class TestImages:
             assert (shown.size, shown.format) == ((1568, 784), sent_as)
         assert len(image.data_base64) < 2_000_000
 
-    async def test_a_model_that_does_not_see_is_told(self, desk: Desk) -> None:
-        desk.put("a.png", picture(4, 4))
-        reply = await desk.run(READ, path="a.png")
-        assert reply.output.endswith("bytes, not text]")
-        assert reply.images == ()
-
     async def test_without_the_extra_small_ones_are_sent_and_large_ones_named(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -102,12 +94,6 @@ class TestImages:
         reply = await desk.run(READ, path="a.png")
         assert "it cannot be decoded (" in reply.output
         assert (reply.images, reply.is_error) == ((), False)
-
-    def test_one_is_known_by_its_first_bytes(self, tmp_path: Path) -> None:
-        (tmp_path / "a").write_bytes(b"GIF89a")
-        (tmp_path / "b").write_bytes(b"RIFF\0\0\0\0WAVE")
-        assert look_at_image(tmp_path / "a") == ImageFile("gif", 6)
-        assert look_at_image(tmp_path / "b") is None
 
 
 class TestDocuments:

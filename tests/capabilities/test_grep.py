@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities import grep
-from sidecar.capabilities.grep import GREP, format_matches
+from sidecar.capabilities.grep import GREP
 
 pytestmark = pytest.mark.processes
 
@@ -132,9 +132,3 @@ async def test_outside_is_asked_for(desk: Desk) -> None:
 async def test_a_worker_that_cannot_work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grep, "_COMMAND", (grep._COMMAND[0], "-c", "raise SystemExit(3)"))
     assert "the search failed (exit code 3)" in await desk.failure(GREP, pattern="x")
-
-
-def test_lines_around_a_match_have_another_sign_and_gaps_are_marked() -> None:
-    found = [(3, False, "x"), (4, True, "y"), (9, True, "z")]
-    assert format_matches("a.py", found) == ["a.py-3- x", "a.py:4: y", "--", "a.py:9: z"]
-    assert format_matches("a.py", found[1:]) == ["a.py:4: y", "a.py:9: z"]

@@ -86,16 +86,16 @@ class TestFind:
 class TestGlob:
     """Files by pattern."""
 
-    async def test_relative_to_its_folder(self, desk: Desk) -> None:
+    @pytest.mark.parametrize(("tool", "name"), [(GLOB, "pattern"), (FIND, "name")], ids=["glob", "find"])
+    async def test_relative_to_its_folder(self, desk: Desk, tool: Tool, name: str) -> None:
         plant(desk)
-        assert await desk.output(GLOB, pattern="**/*.py") == "src/b.py\nsrc/sub/a.py\ntop.py"
-        assert await desk.output(GLOB, pattern="*/*.{py,txt}", path="src") == "src/sub/B.txt\nsrc/sub/a.py"
-        assert await desk.output(GLOB, pattern="sub") == "no file matches sub"
+        assert await desk.output(tool, **{name: "**/*.py"}) == "src/b.py\nsrc/sub/a.py\ntop.py"
+        below = await desk.output(tool, **{name: "*/*.{py,txt}"}, path="src")
+        assert below == "src/sub/B.txt\nsrc/sub/a.py"
 
-    async def test_find_takes_the_same_patterns(self, desk: Desk) -> None:
+    async def test_a_folder_is_no_file(self, desk: Desk) -> None:
         plant(desk)
-        assert await desk.output(FIND, name="**/*.py") == "src/b.py\nsrc/sub/a.py\ntop.py"
-        assert await desk.output(FIND, name="*/*.{py,txt}", path="src") == "src/sub/B.txt\nsrc/sub/a.py"
+        assert await desk.output(GLOB, pattern="sub") == "no file matches sub"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from tests.capabilities.conftest import Life
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX process groups")]
+
+Feed = Callable[[Callable[[bytes], None]], Awaitable[None]]
 
 
 class Child:
@@ -46,10 +47,13 @@ class Child:
         self.gone = True
 
     async def run(self, script: str, *, timeout_s: float = 60) -> ChildEnd:
-        spec = ChildSpec(["/bin/sh", "-c", script], self.folder, dict(os.environ), timeout_s)
-        end = await run_child(spec, on_output=self._on_output, on_start=self._start, cancel=self.cancel)
+        end = await self.run_program(["/bin/sh", "-c", script], timeout_s=timeout_s)
         assert self.gone
         return end
+
+    async def run_program(self, argv: list[str], feed: Feed | None = None, timeout_s: float = 60) -> ChildEnd:
+        spec = ChildSpec(argv, self.folder, dict(os.environ), timeout_s, feed)
+        return await run_child(spec, on_output=self._on_output, on_start=self._start, cancel=self.cancel)
 
 
 @pytest.fixture
@@ -60,15 +64,6 @@ def child(tmp_path: Path) -> Child:
 async def test_output_and_exit_code(child: Child) -> None:
     assert await child.run("echo out; echo err >&2; exit 3") == ChildEnd(3, "exited")
     assert child.output == b"out\nerr\n"
-
-
-async def test_death_by_signal(child: Child) -> None:
-    assert await child.run("kill -9 $$") == ChildEnd(-signal.SIGKILL, "exited")
-
-
-async def test_there_is_no_input(child: Child) -> None:
-    assert await child.run("cat; echo done") == ChildEnd(0, "exited")
-    assert child.output == b"done\n"
 
 
 async def test_it_leads_its_own_session(child: Child) -> None:
@@ -88,22 +83,28 @@ async def test_it_inherits_no_open_files(child: Child, tmp_path: Path) -> None:
     assert child.output == b""
 
 
-async def test_what_it_leaves_behind_ends_with_it(child: Child, life: Life) -> None:
-    assert await child.run("exec 9>life; sleep 1000 & sleep 1000 & echo up") == ChildEnd(0, "exited")
-    await life.ends()
+ENDS = ("exited", "timeout", "cancelled", "given up")
+"""A child ends by itself, at its time, with the call, or with the task of the call."""
 
 
-async def test_a_timeout_ends_the_whole_group(child: Child, life: Life) -> None:
-    end = await child.run("exec 9>life; echo up; sleep 1000 & sleep 1000", timeout_s=0.5)
-    assert (end.reason, child.output) == ("timeout", b"up\n")
-    await life.ends()
+async def end_child(child: Child, script: str, end: str) -> None:
+    """Run *script*, which says ``up``, and let it *end*."""
+    running = asyncio.ensure_future(child.run(script, timeout_s=1 if end == "timeout" else 60))
+    if end in ("cancelled", "given up"):
+        await child.has_output.wait()
+        (child.cancel if end == "cancelled" else running).cancel()
+    if end == "given up":
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    else:
+        assert (await running).reason == end
+    assert (child.gone, child.output) == (True, b"up\n")
 
 
-async def test_a_cancel_ends_the_whole_group(child: Child, life: Life) -> None:
-    running = asyncio.ensure_future(child.run("exec 9>life; echo up; sleep 1000 & sleep 1000"))
-    await child.has_output.wait()
-    child.cancel.cancel()
-    assert (await running).reason == "cancelled"
+@pytest.mark.parametrize("end", ENDS)
+async def test_the_whole_group_ends(child: Child, life: Life, end: str) -> None:
+    last = "true" if end == "exited" else "sleep 1000"
+    await end_child(child, f"exec 9>life; sleep 1000 & sleep 1000 & echo up; {last}", end)
     await life.ends()
 
 
@@ -134,16 +135,6 @@ async def test_a_supervisor_that_does_nothing_any_more_takes_all_below_it_along(
     await life.ends()
 
 
-async def test_a_task_that_is_cancelled_takes_its_child_along(child: Child, life: Life) -> None:
-    running = asyncio.ensure_future(child.run("exec 9>life; echo up; sleep 1000 & sleep 1000"))
-    await child.has_output.wait()
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
-    assert child.gone
-    await life.ends()
-
-
 DETACHED = """
 import os, sys, time
 for fork in range(2):
@@ -157,38 +148,27 @@ time.sleep(1000)
 """
 """Forks twice, in sessions of their own: the second is neither in the group of its starter nor below it."""
 
-ESCAPES = [
-    pytest.param("setsid sleep 1000 & echo x >&8", id="another session"),
-    pytest.param("(setsid sleep 1000 &) & sleep 0.05; echo x >&8", id="another session, without a parent"),
-    pytest.param(f"{sys.executable} -c '{DETACHED}' &", id="a double fork"),
-    pytest.param(f"env -i {sys.executable} -c '{DETACHED}' &", id="a double fork without an environment"),
-    pytest.param(
-        "trap '' TERM; (setsid sleep 1000 &); setsid sh -c 'sleep 1000; :' & echo x >&8", id="a tree"
-    ),
-]
+ESCAPES = {
+    "another session": "setsid sleep 1000 & echo x >&8",
+    "another session, without a parent": "(setsid sleep 1000 &) & sleep 0.05; echo x >&8",
+    "a double fork": f"{sys.executable} -c '{DETACHED}' &",
+    "a double fork without an environment": f"env -i {sys.executable} -c '{DETACHED}' &",
+    "a tree": "trap '' TERM; (setsid sleep 1000 &); setsid sh -c 'sleep 1000; :' & echo x >&8",
+}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
-@pytest.mark.parametrize("escape", ESCAPES)
-@pytest.mark.parametrize("end", ["exited", "timeout", "cancelled", "given up"])
+@pytest.mark.parametrize(
+    ("escape", "end"),
+    [
+        *((escape, "cancelled") for escape in ESCAPES),
+        *(("a tree", end) for end in ENDS if end != "cancelled"),
+    ],
+)
 async def test_no_escape_outlives_the_call(child: Child, life: Life, escape: str, end: str) -> None:
     os.mkfifo(child.folder / "ready")
-    rest = "read -r _ <&8" if end == "exited" else "sleep 1000"
-    script = f"exec 9>life 8<>ready; {escape}\n{rest}; echo up; {rest if end != 'exited' else ':'}"
-    running = asyncio.ensure_future(child.run(script, timeout_s=1 if end == "timeout" else 60))
-    if end in ("cancelled", "given up"):
-        ready = await asyncio.to_thread(os.open, child.folder / "ready", os.O_RDWR)
-        await asyncio.to_thread(os.read, ready, 1)
-        os.close(ready)
-        if end == "cancelled":
-            child.cancel.cancel()
-        else:
-            running.cancel()
-    if end == "given up":
-        with pytest.raises(asyncio.CancelledError):
-            await running
-    else:
-        assert (await running).reason == end
+    last = "true" if end == "exited" else "sleep 1000"
+    await end_child(child, f"exec 9>life 8<>ready; {ESCAPES[escape]}\nread -r _ <&8; echo up; {last}", end)
     await life.ends()
 
 
@@ -201,7 +181,7 @@ async def test_the_rest_of_a_pipeline_may_end_by_itself(child: Child) -> None:
     assert child.output.endswith(b"first\nrest\n")
 
 
-async def test_input_is_fed_once_the_child_runs(child: Child, tmp_path: Path) -> None:
+async def test_input_is_fed_once_the_child_runs(child: Child) -> None:
     async def feed(write: Callable[[bytes], None]) -> None:
         assert child.pid
 
@@ -211,38 +191,33 @@ async def test_input_is_fed_once_the_child_runs(child: Child, tmp_path: Path) ->
 
         await asyncio.to_thread(write_all)
 
-    spec = ChildSpec(["wc", "-c"], tmp_path, dict(os.environ), 60, feed)
-    await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
+    await child.run_program(["wc", "-c"], feed)
     assert int(child.output) == 1_000_000
 
 
-async def test_a_feed_that_fails_is_heard_and_ends_the_child(child: Child, tmp_path: Path) -> None:
+async def test_a_feed_that_fails_is_heard_and_ends_the_child(child: Child) -> None:
     async def feed(write: Callable[[bytes], None]) -> None:
         raise LookupError("nothing to feed")
 
-    spec = ChildSpec(["cat"], tmp_path, dict(os.environ), 60, feed)
     with pytest.raises(LookupError):
-        await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
+        await child.run_program(["cat"], feed)
     assert child.gone
 
 
-async def test_a_program_that_is_not_there(child: Child, tmp_path: Path) -> None:
+async def test_a_program_that_is_not_there(child: Child) -> None:
     async def feed(write: Callable[[bytes], None]) -> None:
         raise AssertionError("there is nothing to feed")
 
-    spec = ChildSpec(["/nonexistent/program"], tmp_path, dict(os.environ), 60, feed)
     with pytest.raises(FileNotFoundError):
-        await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
+        await child.run_program(["/nonexistent/program"], feed)
     assert (child.pid, child.gone) == (0, False)
 
 
 @pytest.mark.parametrize(("program", "code"), [("/nonexistent/program", 127), ("/", 126)])
 async def test_a_supervisor_without_a_program_to_run_says_so_as_a_shell_does(
-    child: Child, tmp_path: Path, program: str, code: int
+    child: Child, program: str, code: int
 ) -> None:
-    spec = ChildSpec([program], tmp_path, dict(os.environ), 60)
-    end = await run_child(spec, on_output=child._on_output, on_start=child._start, cancel=child.cancel)
-    assert end == ChildEnd(code, "exited")
+    assert await child.run_program([program]) == ChildEnd(code, "exited")
     assert child.output.startswith(f"{program}: ".encode())
 
 

@@ -71,10 +71,15 @@ def test_the_schema_is_one_plain_object() -> None:
         pytest.param(
             {"path": "a", "steps": [{"title": "t"}]}, Sample(path="a", steps=(Step(title="t"),)), id="nested"
         ),
+        pytest.param(
+            {"path": "a", "steps": '[{"title": "t"},]'}, Sample(path="a", steps=(Step(title="t"),)), id="text"
+        ),
+        pytest.param({"path": "a", "steps": "[]"}, Sample(path="a"), id="an empty list as text"),
+        pytest.param({"title": "t", "file": "x"}, Step(title="t"), id="an alias is for tools with a path"),
     ],
 )
-def test_tolerant(raw: dict[str, Any], parsed: Sample) -> None:
-    assert parse_arguments(Sample, raw) == parsed
+def test_tolerant(raw: dict[str, Any], parsed: Sample | Step) -> None:
+    assert parse_arguments(type(parsed), raw) == parsed
 
 
 @pytest.mark.parametrize(
@@ -97,29 +102,12 @@ def test_clear(raw: dict[str, Any], problem: str) -> None:
     assert caught.value.hint.startswith("it takes path (string, required), count (integer), ")
 
 
-def test_an_alias_is_for_tools_with_a_path_only() -> None:
-    assert parse_arguments(Step, {"title": "t", "file": "x"}) == Step(title="t")
-
-
 def test_half_a_character_in_a_name_is_a_mistake_that_can_be_told() -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_arguments(Sample, {"\ud800": 1})
     assert "bad arguments: a name, or the text of a number, has half a character; given: ?" in str(
         caught.value
     )
-
-
-@pytest.mark.parametrize(
-    ("raw", "parsed"),
-    [
-        pytest.param(
-            {"path": "a", "steps": '[{"title": "t"},]'}, Sample(path="a", steps=(Step(title="t"),)), id="text"
-        ),
-        pytest.param({"path": "a", "steps": "[]"}, Sample(path="a"), id="an empty list"),
-    ],
-)
-def test_a_list_that_is_given_as_text(raw: dict[str, Any], parsed: Sample) -> None:
-    assert parse_arguments(Sample, raw) == parsed
 
 
 def test_an_empty_path_is_the_default() -> None:

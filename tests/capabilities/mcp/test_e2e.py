@@ -101,8 +101,10 @@ def _text(call: dict[str, Any]) -> str:
     return str(call["content"])
 
 
-async def test_a_model_calls_a_tool_of_a_server(client: SidecarClient, tmp_path: Path, user: User) -> None:
-    async with started(client, tmp_path, plain()) as session:
+async def test_a_model_calls_a_tool_of_a_server_that_ends_with_the_session(
+    client: SidecarClient, tmp_path: Path, user: User, life: Life
+) -> None:
+    async with started(client, tmp_path, plain("stubborn")) as session:
         (call,) = await tool_calls(session, "go")
         assert (call["title"], call["content"], call["isError"]) == ("plain: echo", "from afar", False)
         (asked,) = user.asked
@@ -113,6 +115,8 @@ async def test_a_model_calls_a_tool_of_a_server(client: SidecarClient, tmp_path:
         (call,) = await tool_calls(session, "again")
         assert call["isError"]
         assert "not allowed by the user: plain: echo" in call["content"]
+    await life.ends()
+    assert (await client.status()).children == ()
 
 
 async def test_a_session_is_there_before_a_server_that_never_is(
@@ -122,15 +126,6 @@ async def test_a_session_is_there_before_a_server_that_never_is(
         notice = await session.wait_for("notice", timeout_s=30)
         assert notice.data["title"] == "The tool server 'plain' did not start: it adds no tools"
         assert notice.data["description"] == "exit code 3: out of luck, token=[secret]"
-
-
-async def test_servers_end_with_their_session(
-    client: SidecarClient, tmp_path: Path, user: User, life: Life
-) -> None:
-    async with started(client, tmp_path, plain("stubborn")) as session:
-        await tool_calls(session, "go")
-    await life.ends()
-    assert (await client.status()).children == ()
 
 
 async def test_a_session_that_is_loaded_again_has_its_servers_named_again(

@@ -73,7 +73,7 @@ class Web:
 
 
 async def test_an_answer_of_some_size_is_cut(rig: Rig, desk: Desk) -> None:
-    async with Web("x" * 8 * MiB).serve() as server:
+    async with Web("x" * MiB).serve() as server:
         await rig.start(server)
         output = await desk.output(rig.offered["mcp__web__page"])
         assert len(output) <= desk.max_output_chars + 100
@@ -81,7 +81,7 @@ async def test_an_answer_of_some_size_is_cut(rig: Rig, desk: Desk) -> None:
 
 
 async def test_an_answer_beyond_all_bounds_is_not_read_to_its_end(rig: Rig, desk: Desk) -> None:
-    async with Web("x" * 40 * MiB).serve() as server:
+    async with Web("x" * 17 * MiB).serve() as server:
         await rig.start(server)
         failed = await desk.failure(rig.offered["mcp__web__page"])
         assert failed.endswith("it is longer than 16 MiB")

@@ -13,8 +13,8 @@ import pytest
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import StdioServer
+from sidecar.capabilities.mcp.process import parse_message
 from sidecar.capabilities.mcp.servers import ServerTimeouts
-from started_processes import StartProcess
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk, Life
@@ -222,36 +222,6 @@ async def test_what_a_server_says_stays_out_of_the_log_above_debug(
     assert capfd.readouterr() == ("", "")
 
 
-DAEMON = """
-import asyncio, sys
-from pathlib import Path
-from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.mcp import ServerHost, SessionToolServers, StdioServer
-
-async def main():
-    host = ServerHost(Path("."), lambda tools: None, lambda *warning: None, lambda pid, what: lambda: None)
-    servers = SessionToolServers(host)
-    servers.use([StdioServer("plain", sys.executable, tuple(sys.argv[1:]))])
-    await servers.ready(CancelToken())
-    print("up", flush=True)
-    await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("behaviour", ["sound", "stubborn"])
-async def test_a_killed_daemon_takes_its_servers_along(
-    rig: Rig, behaviour: str, life: Life, start_process: StartProcess
-) -> None:
-    command = [sys.executable, "-c", DAEMON, *rig.plain(behaviour).args]
-    daemon = start_process(command, cwd=rig.folder)
-    assert daemon.stdout is not None
-    assert await asyncio.to_thread(daemon.stdout.readline) == b"up\n"
-    daemon.kill()
-    await life.ends()
-
-
 @pytest.mark.parametrize(
     ("line", "method"),
     [
@@ -263,8 +233,6 @@ async def test_a_killed_daemon_takes_its_servers_along(
     ],
 )
 def test_a_line_is_a_message_or_nothing(line: bytes, method: str | None) -> None:
-    from sidecar.capabilities.mcp.process import parse_message
-
     assert getattr(parse_message(line), "method", None) == method
 
 
@@ -278,6 +246,4 @@ def test_a_line_is_a_message_or_nothing(line: bytes, method: str | None) -> None
     ],
 )
 def test_an_answer_that_cannot_be_decoded_is_an_error_for_its_call(line: bytes) -> None:
-    from sidecar.capabilities.mcp.process import parse_message
-
     assert getattr(parse_message(line), "id", None) == 7
