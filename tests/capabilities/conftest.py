@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,11 @@ class Desk:
 
     def text(self, name: str) -> str:
         return (self.root / name).read_bytes().decode()
+
+    def ranges(self, name: str) -> Sequence[tuple[int, int | None]] | None:
+        """Return the lines of a file that the model knows, none for all of it; None where it knows none."""
+        record = self.reads.get(self.root / name)
+        return None if record is None else record.ranges
 
     def open(self, name: str, text: str, version: int = 1) -> None:
         """Open a file in the editor, with *text* in its buffer."""

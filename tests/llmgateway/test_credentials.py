@@ -176,6 +176,15 @@ def test_the_next_step_for_a_missing_key() -> None:
     assert how_to_set(Provider("x", "openai-chat")) == "run: sidecar login x"
 
 
+def keep(value: str, source: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> Credentials:
+    """Return credentials with *value* as the key, kept in *source*."""
+    if source == "OPENAI_API_KEY":
+        monkeypatch.setenv(source, value)
+    elif source == "auth.json":
+        write(home, {"openai": value})
+    return Credentials(home, lambda name: value)
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [
@@ -190,12 +199,9 @@ def test_the_next_step_for_a_missing_key() -> None:
 def test_a_key_that_no_header_takes_is_refused_where_it_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str, named: str
 ) -> None:
-    if source == "OPENAI_API_KEY":
-        monkeypatch.setenv(source, value)
-    elif source == "auth.json":
-        write(tmp_path, {"openai": value})
+    where = keep(value, source, tmp_path, monkeypatch)
     with pytest.raises(GatewayError) as raised:
-        Credentials(tmp_path, lambda name: value).find(OPENAI)
+        where.find(OPENAI)
     error = raised.value
     assert error.message == f"the key for openai in {source} has {named} in it; copy it again"
     assert (error.kind, error.retryable) == ("auth", False)
@@ -206,11 +212,7 @@ def test_a_key_that_no_header_takes_is_refused_where_it_is_found(
 def test_quotes_around_a_key_are_no_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str
 ) -> None:
-    if source == "OPENAI_API_KEY":
-        monkeypatch.setenv(source, value)
-    elif source == "auth.json":
-        write(tmp_path, {"openai": value})
-    assert Credentials(tmp_path, lambda name: value).find(OPENAI) == Key("sk-1", source)
+    assert keep(value, source, tmp_path, monkeypatch).find(OPENAI) == Key("sk-1", source)
 
 
 def test_a_variable_of_two_quotes_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     ErrorEmission,
     GatewayError,
+    ModelCard,
     StreamOptions,
     TextBlock,
     UserTurn,
@@ -43,6 +44,13 @@ async def fake() -> AsyncIterator[FakeProvider]:
     pages = {"/props": {"default_generation_settings": {"n_ctx": 4_000}}}
     async with fake_provider("openai-chat", [(Said(("hi",)), Ended())], pages) as served:
         yield served
+
+
+def card_of(models: ModelRegistry, name: str) -> ModelCard:
+    """Return the card of a model that must have one."""
+    card = models.card(name)
+    assert card is not None
+    return card
 
 
 def registry(home: Path, config: str = "") -> ModelRegistry:
@@ -98,8 +106,7 @@ def test_settings_of_the_user_override_the_published_card(tmp_path: Path) -> Non
         cost = { input = 7.0, output = 8.0 }
         """,
     )
-    card = models.card("openai:gpt-4o")
-    assert card is not None
+    card = card_of(models, "openai:gpt-4o")
     assert (card.context_window, card.max_output_tokens, card.reasoning) == (9_000, 500, True)
     assert (card.modalities, card.cost.input_per_mtok) == (("text",), 7.0)
 
@@ -107,8 +114,7 @@ def test_settings_of_the_user_override_the_published_card(tmp_path: Path) -> Non
 def test_an_unpublished_model_has_a_card_only_by_the_users_settings(tmp_path: Path) -> None:
     assert registry(tmp_path).card("ollama:qwen3:8b") is None
     models = registry(tmp_path, '[models."ollama:qwen3:8b"]\ncontext_window = 8192')
-    card = models.card("ollama:qwen3:8b")
-    assert card is not None
+    card = card_of(models, "ollama:qwen3:8b")
     assert (card.context_window, card.max_output_tokens, card.wire_id) == (8_192, 2_048, "qwen3:8b")
 
 
@@ -128,8 +134,7 @@ async def test_the_window_is_fetched_from_a_local_server(tmp_path: Path, fake: F
     models = registry(tmp_path, MINE.format(url=fake.http.url))
     assert models.card("mine:gpt-4o") is not None
     await models.ready("mine:gpt-4o")
-    card = models.card("mine:gpt-4o")
-    assert card is not None
+    card = card_of(models, "mine:gpt-4o")
     assert (card.context_window, card.max_output_tokens) == (4_000, 1_000)
     n_asked = len(fake.http.asked)
     await models.ready("mine:gpt-4o")
@@ -315,8 +320,7 @@ async def test_the_window_of_a_local_model_is_checked_after_the_first_call(
         monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
         models = registry(tmp_path)
         await models.ready("ollama:qwen3")
-        card = models.card("ollama:qwen3")
-        assert card is not None
+        card = card_of(models, "ollama:qwen3")
         assert card.context_window == 32_768
         fake.pages["/api/ps"] = {"models": [{"name": "qwen3", "context_length": running}]}
         if running is None:
@@ -325,8 +329,7 @@ async def test_the_window_of_a_local_model_is_checked_after_the_first_call(
             options = StreamOptions(on_warning=warnings.append)
             await collect_reply(models.invoker("ollama:qwen3")(conversation, options))
         await models.aclose()
-    card = models.card("ollama:qwen3")
-    assert card is not None
+    card = card_of(models, "ollama:qwen3")
     assert card.context_window == window
     assert len(set(warnings)) == (0 if warning is None else 1)
     assert (warning or "") in "".join(warnings)
@@ -353,8 +356,7 @@ async def test_ollama_publishes_what_a_model_can_do(
         monkeypatch.setenv("OLLAMA_BASE_URL", f"{served.http.url}/v1")
         models = registry(tmp_path)
         await models.ready("ollama:some-model")
-    card = models.card("ollama:some-model")
-    assert card is not None
+    card = card_of(models, "ollama:some-model")
     assert (card.context_window, card.modalities, card.reasoning) == (32_768, modalities, reasoning)
 
 
@@ -447,8 +449,7 @@ base_url = "https://models.example.com/v1"
 provider = "openai"
 name = "gpt-5.2"
 """
-    card = registry(tmp_path, config).card(name)
-    assert card is not None
+    card = card_of(registry(tmp_path, config), name)
     facts = card.context_window, card.max_output_tokens, card.reasoning, "image" in card.modalities
     family = family_of(card.wire_id)
     assert (facts, family is not None and family.patches) == ((272_000, 128_000, True, True), True)

@@ -35,6 +35,19 @@ def start(
     return rig.servers(speaker.open, timeouts), speaker
 
 
+async def started(
+    rig: Rig,
+    links: dict[str, FakeLink | Exception],
+    timeouts: ServerTimeouts | None = None,
+    servers: tuple[StdioServer, ...] = (A,),
+) -> tuple[SessionToolServers, FakeSpeaker]:
+    """Start *servers* and wait until each is ready or has failed."""
+    running, speaker = start(rig, links, timeouts)
+    running.use(servers)
+    await running.ready(CancelToken())
+    return running, speaker
+
+
 def has_offer(rig: Rig, name: str) -> bool:
     return name in rig.offered
 
@@ -49,9 +62,9 @@ async def call(rig: Rig, name: str, cancel: CancelToken | None = None) -> CallRe
 
 
 async def test_the_tools_of_all_servers_stand_side_by_side(rig: Rig) -> None:
-    servers, _ = start(rig, {"a": FakeLink((listed("x"), listed("y"))), "b": FakeLink((listed("x"),))})
-    servers.use((A, B))
-    await servers.ready(CancelToken())
+    await started(
+        rig, {"a": FakeLink((listed("x"), listed("y"))), "b": FakeLink((listed("x"),))}, servers=(A, B)
+    )
     assert list(rig.offered) == ["mcp__a__x", "mcp__a__y", "mcp__b__x"]
     assert await call(rig, "mcp__b__x") == CallResult("x")
     assert rig.warnings == []
@@ -67,9 +80,7 @@ async def test_naming_no_server_costs_nothing(rig: Rig) -> None:
 
 
 async def test_who_is_named_again_stays_and_who_is_not_leaves(rig: Rig) -> None:
-    servers, speaker = start(rig, {"a": FakeLink((listed("x"),)), "b": FakeLink((listed("x"),))})
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    servers, speaker = await started(rig, {"a": FakeLink((listed("x"),)), "b": FakeLink((listed("x"),))})
     servers.use((B, A, A))
     await servers.ready(CancelToken())
     assert list(rig.offered) == ["mcp__b__x", "mcp__a__x"]
@@ -103,17 +114,13 @@ async def test_who_is_named_again_stays_and_who_is_not_leaves(rig: Rig) -> None:
 async def test_a_server_that_does_not_start_costs_only_its_tools(
     rig: Rig, error: Exception, why: str
 ) -> None:
-    servers, _ = start(rig, {"a": error, "b": FakeLink((listed("x"),))})
-    servers.use((A, B))
-    await servers.ready(CancelToken())
+    await started(rig, {"a": error, "b": FakeLink((listed("x"),))}, servers=(A, B))
     assert rig.warnings == [("The tool server 'a' did not start: it adds no tools", why)]
     assert list(rig.offered) == ["mcp__b__x"]
 
 
 async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
-    servers, speaker = start(rig, {}, ServerTimeouts(connect_s=0.02))
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    _, speaker = await started(rig, {}, ServerTimeouts(connect_s=0.02))
     assert rig.warnings == [
         ("The tool server 'a' did not start: it adds no tools", "it did not answer in 0.02 s")
     ]
@@ -121,9 +128,7 @@ async def test_a_server_that_does_not_answer_is_given_up(rig: Rig) -> None:
 
 
 async def test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at_all(rig: Rig) -> None:
-    servers, _ = start(rig, {"b": FakeLink()}, ServerTimeouts(prompt_s=0.02))
-    servers.use((A, B))
-    await servers.ready(CancelToken())
+    servers, _ = await started(rig, {"b": FakeLink()}, ServerTimeouts(prompt_s=0.02), (A, B))
     await servers.ready(CancelToken())
     assert rig.warnings == [("Still starting: 'a'", "The prompt goes on without the tools of these servers.")]
 
@@ -152,9 +157,7 @@ async def test_the_tools_of_a_server_that_ends_stay_declared_until_the_next_prom
 async def test_a_server_that_ended_is_started_again_by_itself(rig: Rig) -> None:
     """And its tools are declared all the time, the same ones but for those that are new."""
     link = FakeLink((listed("x"),))
-    servers, speaker = start(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    _, speaker = await started(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
     n_offers = rig.n_offers
     for new in ("y", "z"):
         link.listing = (listed("x"), listed(new))
@@ -175,9 +178,7 @@ async def test_a_server_that_ended_is_started_again_by_itself(rig: Rig) -> None:
 
 async def test_a_server_that_cannot_be_started_again_is_reported_once(rig: Rig) -> None:
     link = FakeLink((listed("x"),))
-    servers, speaker = start(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    _, speaker = await started(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
     speaker.links["a"] = FileNotFoundError(2, "No such file")
     link.end("exit code 1")
     await rig.until(lambda: len(rig.warnings) == 2)
@@ -191,9 +192,7 @@ async def test_a_server_that_cannot_be_started_again_is_reported_once(rig: Rig) 
 
 async def test_a_server_that_ended_is_started_again_when_it_is_named_again(rig: Rig) -> None:
     link = FakeLink((listed("x"),))
-    servers, speaker = start(rig, {"a": link})
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    servers, speaker = await started(rig, {"a": link})
     link.end()
     await rig.until(lambda: bool(rig.warnings))
     link.is_over = False
@@ -205,9 +204,7 @@ async def test_a_server_that_ended_is_started_again_when_it_is_named_again(rig: 
 
 async def test_tools_that_change_are_listed_anew(rig: Rig) -> None:
     link = FakeLink((listed("x"),))
-    servers, _ = start(rig, {"a": link})
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    await started(rig, {"a": link})
     link.learn(listed("y"))
     await rig.until(lambda: "mcp__a__y" in rig.offered)
     assert list(rig.offered) == ["mcp__a__y"]
@@ -231,9 +228,7 @@ class Hanging:
 
 async def test_a_cancel_does_not_wait_for_the_server_to_hear_of_it(rig: Rig) -> None:
     hanging, cancel = Hanging(), CancelToken()
-    servers, _ = start(rig, {"a": FakeLink((listed("x"),), hanging.act)})
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    await started(rig, {"a": FakeLink((listed("x"),), hanging.act)})
     calling = asyncio.ensure_future(call(rig, "mcp__a__x", cancel))
     await hanging.begun.wait()
     cancel.cancel()
@@ -249,9 +244,7 @@ async def test_a_call_that_says_nothing_any_more_is_given_up(rig: Rig) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    servers, _ = start(rig, {"a": FakeLink((listed("x"),), act)}, ServerTimeouts(idle_s=0.02))
-    servers.use((A,))
-    await servers.ready(CancelToken())
+    await started(rig, {"a": FakeLink((listed("x"),), act)}, ServerTimeouts(idle_s=0.02))
     with pytest.raises(ServerFailed, match=r"the server 'a' sent nothing for 0\.02 s"):
         await call(rig, "mcp__a__x")
 

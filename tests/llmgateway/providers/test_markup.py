@@ -15,53 +15,22 @@ from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkedC
 
 LS = MarkedCall("ls", '{"path": "."}')
 CALL = '<tool_call>\n{"name": "ls", "arguments": {"path": "."}}\n</tool_call>'
-CASES = [
-    pytest.param("plain text", "", "plain text", [], id="plain text"),
+JSON = '{"name": "ls", "arguments": {"path": "."}}'
+INVOKED = '<invoke name="ls">\n<parameter name="path">.</parameter>\n</invoke>'
+FUNCTION = "<function=ls><parameter=path>\n.\n</parameter></function>"
+WHOLE = [
     pytest.param("<think>hm</think>\n\nso", "hm", "so", [], id="reasoning at the beginning"),
     pytest.param("\n<think>hm</think>so", "hm", "so", [], id="reasoning after a blank line"),
     pytest.param("<think>hm", "hm", "", [], id="reasoning without an end"),
     pytest.param("<think></think>so", "", "so", [], id="empty reasoning"),
-    pytest.param("Use <think> in XML", "", "Use <think> in XML", [], id="a mark in the middle is text"),
-    pytest.param(f"I look.\n{CALL}", "", "I look.\n", [LS], id="a call"),
+    pytest.param(f"I look.\n{CALL}", "", "I look.\n", [LS], id="a call behind text"),
     pytest.param(CALL + "\n" + CALL, "", "\n", [LS, LS], id="two calls"),
-    pytest.param(CALL.removesuffix("\n</tool_call>"), "", "", [LS], id="a call without an end"),
     pytest.param(f"<think>a</think>{CALL}", "a", "", [LS], id="reasoning, then a call"),
-    pytest.param(
-        '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
-        "",
-        '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
-        [],
-        id="no tool of that name",
-    ),
-    pytest.param("see `<tool_call>` here", "", "see `<tool_call>` here", [], id="a mark in a line is text"),
-    pytest.param("<tool_call>no json</tool_call>", "", "<tool_call>no json</tool_call>", [], id="not a call"),
-    pytest.param('[TOOL_CALLS][{"name": "ls", "arguments": {"path": "."}}]', "", "", [LS], id="a list"),
-    pytest.param('[TOOL_CALLS]ls[ARGS]{"path": "."}', "", "", [LS], id="a name and arguments"),
     pytest.param('[TOOL_CALLS]ls{"path": "."}[TOOL_CALLS]ls{"path": "."}', "", "", [LS, LS], id="two names"),
-    pytest.param("[TOOL_CALLS] is a mark", "", "[TOOL_CALLS] is a mark", [], id="a sentence about it"),
     pytest.param(
-        "<tool_call><function=ls><parameter=path>\n.\n</parameter></function></tool_call>",
-        "",
-        "",
-        [LS],
-        id="a function with parameters",
+        f"I look.\n{FUNCTION}\n</tool_call>", "", "I look.\n", [LS], id="an end without a beginning"
     ),
-    pytest.param(
-        "I look.\n<function=ls>\n<parameter=path>\n.\n</parameter>\n</function>\n</tool_call>",
-        "",
-        "I look.\n",
-        [LS],
-        id="a function without the mark around it",
-    ),
-    pytest.param(
-        "<function=ls><parameter=path>.</parameter></function>\nso", "", "\nso", [LS], id="a function alone"
-    ),
-    pytest.param(
-        "<function=rm></function>", "", "<function=rm></function>", [], id="no function of that name"
-    ),
-    pytest.param(
-        '<|python_tag|>{"name": "ls", "parameters": {"path": "."}}', "", "", [LS], id="a token of Llama"
-    ),
+    pytest.param(f"{FUNCTION}\nso", "", "\nso", [LS], id="text behind a function"),
     pytest.param(
         "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>"
         '{"path": "."}<|tool_call_end|><|tool_calls_section_end|>',
@@ -79,7 +48,6 @@ CASES = [
         [LS, LS],
         id="tokens of DeepSeek",
     ),
-    pytest.param("the token <|python_tag|> is", "", "the token <|python_tag|> is", [], id="a token in prose"),
     pytest.param(
         "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>so<|return|>",
         "hm",
@@ -104,31 +72,59 @@ CASES = [
         id="a call in a channel",
     ),
     pytest.param(
-        '<|start|>assistant to=functions.ls<|channel|>commentary json<|message|>{"path": "."}',
-        "",
-        "",
-        [LS],
-        id="a recipient before the channel",
-    ),
-    pytest.param(
         "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>So.",
         "",
         "I look.\n\nSo.",
         [],
         id="two messages for the user",
     ),
-    pytest.param("the token <|channel|> is", "", "the token <|channel|> is", [], id="a header in prose"),
     pytest.param("so<|im_end|>", "", "so", [], id="a token at the end"),
     pytest.param("so<|im_end|>\n<|endoftext|>", "", "so", [], id="two tokens at the end"),
-    pytest.param("<|im_end|> ends it", "", "<|im_end|> ends it", [], id="a token at the beginning of prose"),
     pytest.param("</think>\n\nso", "", "so", [], id="nothing before the end of reasoning"),
-    pytest.param("Write `</think>`\n", "", "Write `</think>`\n", [], id="an end of reasoning in code"),
-    pytest.param(
-        "It is:\n```\n</think>\n```\n", "", "It is:\n```\n</think>\n```\n", [], id="one in a block of code"
-    ),
-    pytest.param("an </think> in a line", "", "an </think> in a line", [], id="one inside a line"),
-    pytest.param("a < b [c] <tool", "", "a < b [c] <tool", [], id="the beginning of a mark at the end"),
 ]
+ONE_CALL = {
+    "a call": CALL,
+    "a call without an end": CALL.removesuffix("\n</tool_call>"),
+    "a list": f"[TOOL_CALLS][{JSON}]",
+    "a name and arguments": '[TOOL_CALLS]ls[ARGS]{"path": "."}',
+    "a function with parameters": f"<tool_call>{FUNCTION}</tool_call>",
+    "a token of Llama": '<|python_tag|>{"name": "ls", "parameters": {"path": "."}}',
+    "a recipient before the channel": (
+        '<|start|>assistant to=functions.ls<|channel|>commentary json<|message|>{"path": "."}'
+    ),
+    "invocations": f"<function_calls>\n{INVOKED}\n</function_calls>",
+    "an invocation alone": INVOKED,
+    "MiniMax": f"<minimax:tool_call>\n{INVOKED}\n</minimax:tool_call>",
+    "Phi": f"<|tool_call|>[{JSON}]<|/tool_call|>",
+    "Granite": f"<|tool_call|>[{JSON}]",
+    "a function with an object": '<function=ls>{"path": "."}</function>',
+    "an object alone": '{"name": "ls", "parameters": {"path": "."}}',
+    "with its type": '{"type": "function", "name": "ls", "parameters": {"path": "."}}',
+}
+"""Answers that are one call of ``ls`` and nothing else."""
+
+TEXT_ALONE = {
+    "plain text": "plain text",
+    "a mark in the middle": "Use <think> in XML",
+    "no tool of that name": '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
+    "a mark in a line": "see `<tool_call>` here",
+    "not a call": "<tool_call>no json</tool_call>",
+    "a sentence about it": "[TOOL_CALLS] is a mark",
+    "no function of that name": "<function=rm></function>",
+    "a token in prose": "the token <|python_tag|> is",
+    "a header in prose": "the token <|channel|> is",
+    "a token at the beginning of prose": "<|im_end|> ends it",
+    "an end of reasoning in code": "Write `</think>`\n",
+    "one in a block of code": "It is:\n```\n</think>\n```\n",
+    "one inside a line": "an </think> in a line",
+    "the beginning of a mark at the end": "a < b [c] <tool",
+    "an object with other members": '{"name": "ls", "version": 1}',
+    "an object that names no tool": '{"name": "rm", "arguments": {}}',
+    "text behind an object": f"{JSON} is a call",
+    "an object that is cut off": '{"na',
+    "another bracket": "{x}",
+}
+"""Answers that stay as they are."""
 
 
 def check(
@@ -142,38 +138,23 @@ def check(
     assert [piece for piece in pieces if isinstance(piece, MarkedCall)] == calls
 
 
-@pytest.mark.parametrize(("answer", "thinking", "text", "calls"), CASES)
+@pytest.mark.parametrize(
+    ("answer", "thinking", "text", "calls"),
+    [
+        *WHOLE,
+        *(pytest.param(answer, "", "", [LS], id=name) for name, answer in ONE_CALL.items()),
+        *(pytest.param(answer, "", answer, [], id=name) for name, answer in TEXT_ALONE.items()),
+    ],
+)
 def test_an_answer_is_taken_apart_however_it_is_cut(
     answer: str, thinking: str, text: str, calls: list[MarkedCall]
 ) -> None:
-    for size in (1, 2, 5, 7, len(answer)):
+    for size in (1, 2, 3, 5, 7, len(answer)):
         check([answer[i : i + size] for i in range(0, len(answer), size)], thinking, text, calls)
 
 
 def test_without_tools_calls_are_text() -> None:
     check([CALL], "", CALL, [], tools=False)
-
-
-JSON = '{"name": "ls", "arguments": {"path": "."}}'
-INVOKED = '<invoke name="ls">\n<parameter name="path">.</parameter>\n</invoke>'
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(f"<function_calls>\n{INVOKED}\n</function_calls>", id="invocations"),
-        pytest.param(INVOKED, id="an invocation alone"),
-        pytest.param(f"<minimax:tool_call>\n{INVOKED}\n</minimax:tool_call>", id="MiniMax"),
-        pytest.param(f"<|tool_call|>[{JSON}]<|/tool_call|>", id="Phi"),
-        pytest.param(f"<|tool_call|>[{JSON}]", id="Granite"),
-        pytest.param('<function=ls>{"path": "."}</function>', id="a function with an object"),
-        pytest.param('{"name": "ls", "parameters": {"path": "."}}', id="an object alone"),
-        pytest.param('{"type": "function", "name": "ls", "parameters": {"path": "."}}', id="with its type"),
-    ],
-)
-def test_a_call_in_the_form_of_a_template(answer: str) -> None:
-    for size in (1, 3, len(answer)):
-        check([answer[at : at + size] for at in range(0, len(answer), size)], "", "", [LS])
 
 
 @pytest.mark.parametrize("form", [CALL, f"[TOOL_CALLS][{JSON}]", f"<|python_tag|>{JSON}", INVOKED])
@@ -194,21 +175,6 @@ def test_a_call_in_a_block_of_code_is_text(form: str, quote: str) -> None:
         check([answer[at : at + size] for at in range(0, len(answer), size)], "", answer, [])
     behind = "So:\n```\nx\n```\n"
     check([f"{behind}{CALL}"], "", behind, [LS])
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param('{"name": "ls", "version": 1}', id="other members"),
-        pytest.param('{"name": "rm", "arguments": {}}', id="no tool"),
-        pytest.param(f"{JSON} is a call", id="text behind it"),
-        pytest.param('{"na', id="cut off"),
-        pytest.param("{x}", id="another bracket"),
-    ],
-)
-def test_an_answer_that_begins_with_a_bracket_is_text(answer: str) -> None:
-    for size in (1, 3, len(answer)):
-        check([answer[at : at + size] for at in range(0, len(answer), size)], "", answer, [])
 
 
 @given(st.lists(st.text("<>[]/ \ntool_caTOLCS{}x", max_size=9)))

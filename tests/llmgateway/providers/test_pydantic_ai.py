@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from provider_fakes import Called, Cut, Ended, Refused, Said, Scene, Spent, Thought
@@ -33,7 +35,7 @@ FULL: Scene = (
     Spent(10, 5, 90),
     Ended("tool_calls"),
 )
-GPT = {"model": "openai-chat:gpt-5"}
+GPT: dict[str, Any] = {"model": "openai-chat:gpt-5"}
 HELLO = Conversation((user("hi"),), system="Be brief.")
 
 

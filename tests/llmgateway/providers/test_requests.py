@@ -465,7 +465,7 @@ async def test_the_phase_of_a_message_goes_back_with_it(on_stage: StageMaker) ->
         delta = {"type": said, "output_index": 0, "delta": text, "logprobs": []}
         return [frame({"type": added, "output_index": 0, "item": item}, added), frame(delta, said)]
 
-    scene = [*message("commentary", "I look."), *message("final_answer", "So it is."), Ended()]
+    scene: Scene = [*message("commentary", "I look."), *message("final_answer", "So it is."), Ended()]
     async with on_stage("openai-responses", scene, SAYS_OK) as stage:
         await stage.play(talk(user("hi")))
         await stage.play(talk(user("hi"), AssistantTurn(tuple(stage.blocks)), user("go on")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import doctest
 import json
 from collections.abc import Mapping
@@ -15,21 +14,8 @@ from hypothesis import strategies as st
 from model_cards import provider_card
 from properties import cases
 from provider_fakes import STRICT, Asked, Ended, Said, objection, strictness
-from sanitizing import sanitize
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Block,
-    CommandBlock,
-    Conversation,
-    ImageBlock,
-    StreamOptions,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sanitizing import any_turns, sanitize
+from sidecar.llmgateway.contract import Conversation, StreamOptions
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.adapter import Adapter, Endpoint, ModelCall
@@ -57,37 +43,12 @@ SIGNATURES = (
     "pydantic-ai:{}",
 )
 
-texts = st.sampled_from(["", " ", "\n", "a", "two words", "é🙂", "\udfff"])
-values = st.sampled_from([{}, {"path": "a"}, "{trunc", None, 3, ["x"], {"k\udfff": "\udfff"}])
-ids = st.sampled_from(["c1", "c2", "toolu:abc", "x" * 70, "y" * 70, ""])
-pictures = st.builds(
-    ImageBlock,
-    st.sampled_from(["image/png", "image/tiff"]),
-    st.sampled_from(["", "?", base64.b64encode(b"\x89PNG" + bytes(30)).decode()]),
-)
-blocks: st.SearchStrategy[Block] = st.one_of(
-    st.builds(TextBlock, texts),
-    st.builds(ThinkingBlock, texts, st.sampled_from(SIGNATURES)),
-    st.builds(ToolCallBlock, ids, st.sampled_from(["read", "a.b", "", "n" * 200]), values),
-    st.builds(ToolResultBlock, ids, values, st.sampled_from([None, True, False])),
-    st.builds(CommandBlock, texts),
-    pictures,
-)
-turns = st.lists(
-    st.one_of(
-        *(
-            st.builds(kind, st.lists(blocks, max_size=4).map(tuple))
-            for kind in (UserTurn, AssistantTurn, ToolTurn)
-        )
-    ),
-    max_size=8,
-)
 levels = st.sampled_from([None, "off", "low", "high", "max"])
 
 
 @pytest.mark.parametrize("api", ADAPTERS)
 @cases(80)
-@given(history=turns, thinking=levels)
+@given(history=any_turns(SIGNATURES), thinking=levels)
 def test_every_request_keeps_the_rules_of_its_provider(api: str, history: list[Any], thinking: Any) -> None:
     adapter = ADAPTERS[api]
     conversation = sanitize(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation

@@ -187,7 +187,7 @@ async def test_a_server_that_only_pings_is_not_silent(play: Play, api: str, ping
 @pytest.mark.parametrize("api", FORMATS)
 async def test_a_slow_drip_is_read_to_its_end(on_stage: StageMaker, api: str) -> None:
     drips = [asyncio.Event() for _ in range(3)]
-    scene = [Said(("a",)), Until(drips[0]), Said(("b",)), Until(drips[1]), Until(drips[2]), Ended()]
+    scene: Scene = [Said(("a",)), Until(drips[0]), Said(("b",)), Until(drips[1]), Until(drips[2]), Ended()]
     async with on_stage(api, scene) as stage:
         heard: list[Emission] = []
         async for emission in stage.call():
