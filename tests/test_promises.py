@@ -343,7 +343,6 @@ SAID: dict[str, tuple[str, ...]] = {
         "permissions/test_programs.py::test_a_program_inside_asks",
     ),
     "shells ask for every change, also after *always*": (
-        f"{POLICY}::test_protected_files_ask_also_after_always",
         "permissions/test_protected.py::test_a_file_that_other_programs_obey_asks_each_time",
     ),
     "Every other hidden file asks for": (
