@@ -167,7 +167,7 @@ class Follower:
         given = planned.given
         uses = rank_kept(given, planned.plan)
         found, fresh = await find_files(given, planned.gate, planned.plan, uses, self.fresh)
-        plan, weights = project_files(planned.plan, planned.gate, found, fresh)
+        plan, weights = project_files(planned, found, fresh)
         self.files = tuple((fresh[path].uri, tokens) for path, tokens in weights.items())
         return plan
 
@@ -210,6 +210,8 @@ class Follower:
             assert outcome.cut <= plan.cut
             return
         assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
+        weight = OVERHEAD + self.engine.weigh(outcome.entries)
+        assert abs(outcome.post_tokens - weight) < 12, "but for the frame of a summary"
         restored = tuple((file.uri, file.tokens) for file in outcome.restored)
         # Beside a long summary the host leaves the files out.
         assert restored in ((), self.files)

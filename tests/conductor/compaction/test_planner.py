@@ -52,7 +52,8 @@ class Disk:
         size = self.sizes[crc32(path.encode()) % len(self.sizes)]
         if not size:
             return FreshFile(path, problem="notFound")
-        text = f"# {path}\n" + "value = 1\n" * (size // 10)
+        line = ("value = 1\n", " " * 40 + "x\n", "解析器\n")[size % 3]
+        text = f"# {path}\n" + line * (size // len(line))
         return FreshFile(path, text, FileRead(path=path, uri=path, hash=str(size), source="disk"))
 
 

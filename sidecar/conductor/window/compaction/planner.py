@@ -172,7 +172,7 @@ class CompactionPlanner:
             return replace(plan, noop=found)
         uses = await asyncio.to_thread(rank_kept, given, found)
         restored, fresh = await find_files(given, planned.gate, found, uses, self.files.look)
-        projected, weights = await asyncio.to_thread(project_files, found, planned.gate, restored, fresh)
+        projected, weights = await asyncio.to_thread(project_files, planned, restored, fresh)
         kept = await asyncio.to_thread(
             lambda: sum(map(estimate_turn_tokens, kept_turns(found, given.history)))
         )

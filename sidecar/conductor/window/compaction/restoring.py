@@ -54,10 +54,6 @@ _GONE: Final[dict[str, str]] = {
 }
 
 
-_AT_MOST_TIMES: Final = 2
-"""A file takes at most so many times its estimated tokens in those of an engine."""
-
-
 class RestoredFiles(Value):
     """The pieces of files that come back, and the files that are *gone*, with the reason."""
 
@@ -184,20 +180,25 @@ def without_restored(history: History) -> History:
 
 
 def project_files(
-    plan: CompactionPlan, gate: Gate, found: RestoredFiles, fresh: Mapping[str, FreshFile]
+    planned: PlannedCompaction, found: RestoredFiles, fresh: Mapping[str, FreshFile]
 ) -> tuple[CompactionPlan, Mapping[str, int]]:
-    """Return *plan* with the files *found*, and the estimated tokens of each as the model will see it.
+    """Return the plan with the files *found*, and the estimated tokens of each as the model will see it.
 
-    *fresh* has the files as they are now; it and the result are by the paths that the model knows. Blocks.
+    The most that a request may take is true in the tokens of the engine and in those of the session's meter:
+    an indented file may take four times as many in one as in the other. *fresh* has the files as they are
+    now; it and the result are by the paths that the model knows. Blocks.
     """
-    weights = {each.path: entry_tokens(restored_entry(each, fresh[each.path])) for each in found.pieces}
+    plan = planned.plan
+    entries = {each.path: restored_entry(each, fresh[each.path]) for each in found.pieces}
+    weights = {path: entry_tokens(entry) for path, entry in entries.items()}
     tokens = sum(weights.values())
+    most_tokens = max(tokens, planned.engine.weigh([*entries.values()]))
     # Beside a summary that leaves no room for them none comes back.
-    most = min(gate.limit, plan.pre_tokens - 1)
+    most = min(planned.gate.limit, plan.pre_tokens - 1)
     projected = replace(
         plan,
         projected_tokens=max(plan.projected_tokens, min(most, plan.projected_tokens + tokens)),
-        high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + _AT_MOST_TIMES * tokens)),
+        high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + most_tokens)),
     )
     return projected, weights
 
