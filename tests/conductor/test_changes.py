@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fake_tools import FakeTool
-from long_talks import emitted
+from long_talks import emitted, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
@@ -128,10 +128,9 @@ async def test_a_rewind_names_the_files_that_it_leaves_edited(make_stage: Any) -
         [Call("edit", {"path": "a.py", "old_text": "no such", "new_text": "y"})],
         [Say("done")],
     ]
-    stage = await make_stage(script, tools=[FakeTool("write", kind="edit"), EDIT])
-    session = await stage.session()
-    await stage.ask(session, "hello")
-    await stage.ask(session, "write them")
+    stage, session = await open_session(
+        make_stage, script, "hello", "write them", tools=[FakeTool("write", kind="edit"), EDIT]
+    )
     moved = await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     assert moved.edited_files == tuple((stage.folder / name).as_uri() for name in ("a.py", "b.py"))
     assert emitted(session, HeadChanged)[-1].edited_files == moved.edited_files
@@ -189,8 +188,7 @@ async def test_an_unknown_node_is_named(make_stage: Any, change: Any) -> None:
 
 
 async def test_nothing_changes_beside_a_turn(make_stage: Any) -> None:
-    stage = await make_stage([[Hang()]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Hang()]])
     await session.submit(text("1"))
     with pytest.raises(SessionBusyError):
         await session.rewind(None, expect_head=None)
@@ -277,8 +275,7 @@ async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage:
 async def test_changed_files_come_back_by_use(make_stage: Any) -> None:
     """The most used one stands last, nearest to the work; where the budget is short it comes alone."""
     reads = [[Call("read", {"path": name})] for name in ("a.py", "a.py", "b.py")]
-    stage = await make_stage([*reads, [Say("done")]], tools=[READ])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [*reads, [Say("done")]], tools=[READ])
     for name in ("a.py", "b.py"):
         stage.workspace.put(stage.folder / name, "old = 1\n")
     await stage.ask(session, "read them")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fake_client import FakeClient
 from fake_tools import FakeTool
-from long_talks import emitted
+from long_talks import emitted, open_session
 from sidecar.capabilities.mcp import HttpServer, StdioServer
 from sidecar.conductor.clients import Audience
 from sidecar.conductor.events import Notice, Settled, ToolFinished
@@ -41,8 +41,7 @@ async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: An
 
 
 async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]])
     (servers,) = stage.servers
     bare = session.window.request.usage().used
     servers.host.offer((FakeTool("mcp__a__x"),))
@@ -55,8 +54,7 @@ async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage
 
 
 async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session(servers=(A,))
+    stage, session = await open_session(make_stage, [[Say("one")]], servers=(A,))
     (servers,) = stage.servers
     started = await session.submit(text("1"))
     await servers.is_waited_for.wait()
@@ -68,8 +66,7 @@ async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> 
 
 
 async def test_a_message_of_a_server_is_a_notice(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session(servers=(A,))
+    stage, session = await open_session(make_stage, servers=(A,))
     stage.servers[0].host.warn("The tool server 'a' has ended", "exit code 1")
     assert emitted(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
 
@@ -92,8 +89,7 @@ async def test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers
 
 
 async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [Say("two")]])
-    session = await stage.session(servers=(A, B))
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]], servers=(A, B))
     stage.servers[0].may_go_on.set()
     await stage.ask(session, "1")
     await stage.hub.close(session.sid)
@@ -106,8 +102,7 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
 
 
 async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session(servers=(A, B))
+    stage, session = await open_session(make_stage, servers=(A, B))
     other_a, c = StdioServer("a", "/bin/other"), StdioServer("c", "/bin/c")
     await stage.hub.load(session.sid, servers=())
     await stage.hub.load(session.sid, servers=(other_a, c))
@@ -117,8 +112,7 @@ async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_st
 
 
 async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session(servers=(A,))
+    stage, session = await open_session(make_stage, [[Say("one")]], servers=(A,))
     stage.servers[0].may_go_on.set()
     await stage.ask(session, "1")
     fork = await stage.hub.fork(ForkOf(session.sid))
@@ -130,8 +124,7 @@ async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) ->
 
 
 async def test_a_session_closes_while_a_prompt_waits_for_servers(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session(servers=(A,))
+    stage, session = await open_session(make_stage, servers=(A,))
     started = await session.submit(text("1"))
     await stage.servers[0].is_waited_for.wait()
     async with asyncio.timeout(10):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import DIGEST, a_long_talk
+from long_talks import DIGEST, a_long_talk, open_session
 from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command
 from sidecar.conductor.events import (
     CommandInfo,
@@ -54,8 +54,7 @@ async def say(stage: Any, session: Session, command: str) -> str:
 
 
 async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")]])
     started = await session.submit(text("/help"))
     outcome = await started.outcome
     assert (started.disposition, started.user_node_id) == ("started", None)
@@ -89,24 +88,21 @@ async def test_help_lists_every_command(make_stage: Any) -> None:
 
 
 async def test_an_unknown_slash_word_never_reaches_a_model(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     told = await say(stage, session, "/compcat the rest")
     assert told.startswith("There is no command /compcat; the nearest is /compact.")
     assert (stage.model.calls, list(session.record.history.turns)) == ([], [])
 
 
 async def test_a_path_is_a_prompt(make_stage: Any) -> None:
-    stage = await make_stage([[Say("I see")], [Say("this too")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("I see")], [Say("this too")]])
     assert await say(stage, session, "/usr/bin is missing") == "I see"
     (stage.folder / "notes").touch()
     assert await say(stage, session, "/notes is empty") == "this too"
 
 
 async def test_commands_that_lead_to_another_session(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")]])
     assert await say(stage, session, "/fork") == "There is nothing to fork yet."
     assert await say(stage, session, "/resume") == "There is no other conversation of this folder."
     await stage.ask(session, "the first words")
@@ -125,8 +121,7 @@ async def test_commands_that_lead_to_another_session(make_stage: Any) -> None:
 
 
 async def test_files_and_cost_are_told(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one"), UsageEmission(Usage(1000, 5, 200))]])
     assert await say(stage, session, "/cost") == "No model has answered yet."
     assert await say(stage, session, "/files") == "The model has read no file yet."
     await stage.ask(session, "hello")
@@ -134,8 +129,7 @@ async def test_files_and_cost_are_told(make_stage: Any) -> None:
 
 
 async def test_init_is_a_prompt_for_a_model_that_can_write(make_stage: Any) -> None:
-    stage = await make_stage([[Say("written")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("written")]])
     assert await say(stage, session, "/init in German") == "written"
     prompt = join_texts(stage.model.calls[0].conversation.turns[-1].blocks)
     assert prompt.startswith("Write AGENTS.md")
@@ -163,8 +157,7 @@ async def test_compact_preview_and_undo(make_stage: Any) -> None:
 
 
 async def test_a_compaction_without_effect_gives_its_reason(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     assert await say(stage, session, "/compact") == "Nothing to do: there is nothing to condense."
     assert await say(stage, session, "/preview none") == (
         "none would do nothing: this session's engine does not compact."
@@ -184,9 +177,7 @@ async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> No
 
 
 async def test_context_names_no_size_for_a_window_that_is_not_known(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]], window=0)
-    session = await stage.session()
-    await stage.ask(session, "1")
+    stage, session = await open_session(make_stage, [[Say("one")]], "1", window=0)
     told = await say(stage, session, "/context")
     assert "tokens of a window whose size is not known" in told
     assert "of 0 tokens" not in told
@@ -258,8 +249,7 @@ async def test_a_refusal_is_the_answer_of_a_command(make_stage: Any, command: st
 
 
 async def test_model_and_engine_are_shown_and_chosen(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     assert (await say(stage, session, "/engine")).startswith("Compaction engine: windowBudget. Other choices")
     assert (await say(stage, session, "/engine none")).startswith("Compaction engine: none.")
     assert session.info.engine == "none"
@@ -281,8 +271,7 @@ async def test_status_shows_the_settings(make_stage: Any) -> None:
 
 
 async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) -> None:
-    stage = await make_stage([[WaitFor("go"), Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[WaitFor("go"), Say("one")]])
     first = await session.submit(text("1"))
     second = await session.submit(text("/help"), when_busy="steer")
     assert (second.disposition, second.position) == ("queued", 1)
@@ -300,8 +289,7 @@ async def test_local_rules_summarise_when_the_model_fails(make_stage: Any) -> No
 
 
 async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    _, session = await open_session(make_stage)
     session.introduce()
     first, second = session.record.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
@@ -310,8 +298,7 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
 
 
 async def test_the_answer_is_one_message(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     outcome = await stage.ask(session, "/status")
     messages = [event.data for event in session.record.log.after(0) if isinstance(event.data, Message)]
     assert messages == [Message(f"{outcome.last.turn_id}.0", ({"type": "text", "text": outcome.text},))]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import DIGEST, LONG
+from long_talks import DIGEST, LONG, open_session
 from properties import sample
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
@@ -68,8 +68,7 @@ async def a_talk(make_stage: Any) -> tuple[Any, Session]:
 
 async def test_a_first_prompt_is_stored_with_its_session(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
     """Who kills the daemon in the middle of the first answer finds the session in the list, where it was."""
-    stage = await make_stage([[Hang()]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Hang()]])
     await session.submit(({"type": "text", "text": "a long job"},))
     async for later in reloaded(make_stage, disk, tmp_path):
         (found,) = await later.hub.list()
@@ -150,9 +149,7 @@ async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_pat
 
 async def test_no_number_stands_for_two_events(make_stage: Any, tmp_path: Path) -> None:
     """A client asks for the events after the last one that it has, also after the daemon was killed."""
-    stage = await make_stage([[Say("one")]], store=tmp_path / "store")
-    session = await stage.session()
-    await stage.ask(session, "one")
+    _, session = await open_session(make_stage, [[Say("one")]], "one", store=tmp_path / "store")
     folder = tmp_path / "store"
     for process in range(3):
         session.introduce()
@@ -166,9 +163,7 @@ async def test_no_number_stands_for_two_events(make_stage: Any, tmp_path: Path) 
 
 
 async def test_the_numbers_go_on_after_a_proper_end(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
-    await stage.ask(session, "one")
+    stage, session = await open_session(make_stage, [[Say("one")]], "one")
     for _ in range(3):
         session.introduce()
         last = session.record.log.seq

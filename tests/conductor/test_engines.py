@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG, a_long_talk, compact, undoable
+from long_talks import LONG, a_long_talk, compact, open_session, undoable
 from sidecar.agentcore.summaries import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
@@ -111,8 +111,7 @@ async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: Any, engine: str) -> None:
     """Also where the session's meter counts more tokens than the engine does, and after an earlier one."""
-    stage = await make_stage([*[[Say(CHINESE)]] * 3, [Say(NOTES)]] * 2)
-    session = await stage.session(engine=engine)
+    stage, session = await open_session(make_stage, [*[[Say(CHINESE)]] * 3, [Say(NOTES)]] * 2, engine=engine)
     for _ in range(2):
         for prompt in ("one", "two", "three"):
             await stage.ask(session, prompt)
@@ -363,9 +362,7 @@ async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> 
 
 @every_engine
 async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any, engine: str) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session(engine=engine)
-    await stage.ask(session, "hi")
+    _, session = await open_session(make_stage, [[Say("one")]], "hi", engine=engine)
     started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
     assert (await session.preview(CompactionRequest())).noop is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from histories import entry_of, history_of
-from long_talks import LONG
+from long_talks import LONG, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest
@@ -129,9 +129,7 @@ async def test_every_engine_sends_the_results(make_stage: Any, engine: str) -> N
 
 async def test_without_a_source_no_search_is_made(make_stage: Any) -> None:
     library = FakeLibrary()
-    stage = await make_stage([[Say("one")]], library=library)
-    session = await stage.session()
-    await stage.ask(session, "where is the parser?")
+    stage, _ = await open_session(make_stage, [[Say("one")]], "where is the parser?", library=library)
     assert sent(stage) == ["where is the parser?"]
     assert library.opened == []
 
@@ -281,8 +279,7 @@ async def test_a_closed_session_releases_its_sources_and_a_deleted_one_is_forgot
 
 async def test_indexing_a_large_workspace_emits_notices(make_stage: Any) -> None:
     library = FakeLibrary()
-    stage = await make_stage([], library=library)
-    session = await stage.session(knowledge=("workspace",))
+    _, session = await open_session(make_stage, [], library=library, knowledge=("workspace",))
     for done in (32, 64, 5_000):
         library.progress(done, 5_000)
     library.progress(1, 1)
@@ -291,8 +288,7 @@ async def test_indexing_a_large_workspace_emits_notices(make_stage: Any) -> None
 
 async def test_indexing_a_small_workspace_emits_no_notice(make_stage: Any) -> None:
     library = FakeLibrary()
-    stage = await make_stage([], library=library)
-    session = await stage.session(knowledge=("workspace",))
+    _, session = await open_session(make_stage, [], library=library, knowledge=("workspace",))
     library.progress(32, 40)
     library.progress(40, 40)
     assert notices(session) == []

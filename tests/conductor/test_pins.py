@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG
+from long_talks import LONG, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import ENGINES
 from sidecar.conductor.engine import CompactionRequest
@@ -31,10 +31,9 @@ def sent(stage: Any) -> str:
 async def a_loss(make_stage: Any, engine: str) -> tuple[Any, Session]:
     """A session that forgot its port, where the engine forgets at all."""
     script = [[Say(LONG)], [Say(LONG)], [Say(POOR)], [Say("ok")], [Say(POOR)]]
-    stage = await make_stage(script, window=16_000, repeat=True)
-    session = await stage.session(engine=engine)
-    await stage.ask(session, f"{PLANTED} {LONG}")
-    await stage.ask(session, "go on")
+    stage, session = await open_session(
+        make_stage, script, f"{PLANTED} {LONG}", "go on", window=16_000, repeat=True, engine=engine
+    )
     await session.compact(CompactionRequest()).outcome
     return stage, session
 
@@ -99,9 +98,7 @@ async def test_pins_survive_a_restart_and_belong_to_forks(make_stage: Any) -> No
 
 
 async def test_a_pin_counts_in_the_meter_and_is_published(make_stage: Any) -> None:
-    stage = await make_stage([[Say("ok")]], repeat=True)
-    session = await stage.session()
-    await stage.ask(session, "hi")
+    _, session = await open_session(make_stage, [[Say("ok")]], "hi", repeat=True)
     before = session.window.request.usage(detail=True).by
     pin = await session.window.pins.add(session.window.pins.of_text("Say it in one line. " * 20))
     after = session.window.request.usage(detail=True).by
@@ -113,8 +110,7 @@ async def test_a_pin_counts_in_the_meter_and_is_published(make_stage: Any) -> No
 
 
 async def test_pins_take_a_share_of_the_window_at_most(make_stage: Any) -> None:
-    stage = await make_stage([], window=16_000)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [], window=16_000)
     assert session.window.pins.limit_tokens == 16_000 // SHARE
     with pytest.raises(InvalidInput, match="of the 800 tokens for pins are left"):
         await session.window.pins.add(session.window.pins.of_text("word " * 4_000))
@@ -126,8 +122,7 @@ async def test_pins_take_a_share_of_the_window_at_most(make_stage: Any) -> None:
 
 
 async def test_what_cannot_be_pinned_is_refused_with_the_next_step(make_stage: Any) -> None:
-    stage = await make_stage([])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [])
     with pytest.raises(NodeNotFound):
         session.window.pins.of_node("nowhere")
     assert "nothing to pin" in (await stage.ask(session, "/pin")).text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import a_long_talk
+from long_talks import a_long_talk, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
@@ -35,8 +35,7 @@ async def until(stage: Any, seen: Callable[[], bool]) -> None:
 
 async def at_work(make_stage: Any, *after: Any) -> tuple[Any, Session, Any]:
     """A session whose first turn is streaming and waits to go on."""
-    stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], *after])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("on"), WaitFor("go"), Say("e")], *after])
     started = await session.submit(text("1"))
     await until(stage, lambda: any(event.kind == "textDelta" for event in session.record.log.after(0)))
     return stage, session, started
@@ -225,8 +224,7 @@ async def test_steering_a_turn_that_waits_is_queued_behind_it(make_stage: Any) -
 
 
 async def test_an_idempotency_key_returns_the_same_receipt(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")]])
     first = await session.submit(text("1"), idempotency_key="k")
     await first.outcome
     again = await session.submit(text("1"), idempotency_key="k")
@@ -236,8 +234,7 @@ async def test_an_idempotency_key_returns_the_same_receipt(make_stage: Any) -> N
 
 
 async def test_a_refused_prompt_does_not_use_up_its_idempotency_key(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Say("one")]])
     with pytest.raises(InvalidInput):
         session.turns.prompts.submit((), idempotency_key="k")
     assert (await session.submit(text("1"), idempotency_key="k")).disposition == "started"
@@ -277,7 +274,6 @@ async def test_waiting_prompts_are_bounded_by_their_size_too(make_stage: Any) ->
 
 
 async def test_a_key_of_any_length_is_not_kept(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    _, session = await open_session(make_stage)
     with pytest.raises(InvalidInput, match="at most 1000 characters"):
         session.turns.prompts.submit(text("1"), idempotency_key="k" * 1_001)

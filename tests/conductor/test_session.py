@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import emitted
+from long_talks import emitted, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
@@ -60,8 +60,7 @@ async def until(session: Session, seen: Callable[[Event], bool]) -> Event:
 
 
 async def test_a_turn_tells_everything_in_order_and_settles_last(make_stage: Any) -> None:
-    stage = await make_stage([[Say("Hello there", 2)]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Say("Hello there", 2)]])
     started = await session.submit(text("hi"))
     outcome = await started.outcome
     assert (started.disposition, outcome.stop_reason, outcome.text) == ("started", "end_turn", "Hello there")
@@ -73,10 +72,7 @@ async def test_a_turn_tells_everything_in_order_and_settles_last(make_stage: Any
 
 
 async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [Say("two")]])
-    session = await stage.session()
-    for prompt in ("a", "b"):
-        await stage.ask(session, prompt)
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]], "a", "b")
     turns, seq, head = list(session.record.history.turns), session.record.log.seq, session.record.history.head
     stored = await stage.shelf.graph(session.sid)
     assert (len(stored.entries), stored.leaf) == (4, head)
@@ -89,9 +85,7 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
 async def test_the_tokens_used_and_the_plan_survive_a_reload(make_stage: Any) -> None:
     plan = Call("todo", {"entries": [{"content": "look", "status": "completed"}, {"content": "fix"}]})
     script = [[plan, UsageEmission(Usage(100, 5))], [Say("done"), UsageEmission(Usage(300, 7, 50))]]
-    stage = await make_stage(script, tools=[TODO])
-    session = await stage.session()
-    await stage.ask(session, "1")
+    stage, session = await open_session(make_stage, script, "1", tools=[TODO])
     total, items = session.window.request.usage().session_total, session.snapshot().plan
     assert total == TokenCounts(400, 12, 50)
     assert items == (PlanItem("look", "completed", "medium"), PlanItem("fix", "pending", "medium"))
@@ -118,16 +112,14 @@ async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any
 
 
 async def test_a_busy_session_can_be_asked_not_to_queue(make_stage: Any) -> None:
-    stage = await make_stage([[Hang()]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Hang()]])
     await session.submit(text("1"))
     with pytest.raises(SessionBusyError):
         await session.submit(text("2"), when_busy="reject")
 
 
 async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any) -> None:
-    stage = await make_stage([[Say("par"), Hang()], [Say("two")]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Say("par"), Hang()], [Say("two")]])
     first = await session.submit(text("1"))
     second = await session.submit(text("2"))
     await until(session, lambda event: event.kind == "textDelta")
@@ -138,8 +130,7 @@ async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any
 
 @pytest.mark.parametrize("kind", ["message", "infoChanged"])
 async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_stage: Any, kind: str) -> None:
-    stage = await make_stage([[Say("all of it")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("all of it")], [Say("two")]])
     first = await session.submit(text("1"))
     await until(session, lambda event: event.kind == kind)
     assert session.turns.prompts.interrupt(first.turn_id, "keep").accepted
@@ -150,16 +141,14 @@ async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_s
 
 
 async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")]])
     assert not session.turns.prompts.interrupt(None, "keep").accepted
     assert (await stage.ask(session, "1")).stop_reason == "end_turn"
     assert not session.turns.prompts.interrupt(None, "keep").accepted
 
 
 async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
-    stage = await make_stage([[WaitFor("go"), Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[WaitFor("go"), Say("one")]])
     started = await session.submit(text("1"))
     assert not session.turns.prompts.interrupt("another", "keep").accepted
     stage.model.gate("go").set()
@@ -171,8 +160,7 @@ async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
     [pytest.param("drop", None, id="dropped"), pytest.param("return", (text("2"),), id="given back")],
 )
 async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, returned: Any) -> None:
-    stage = await make_stage([[Hang()]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Hang()]])
     await session.submit(text("1"))
     second = await session.submit(text("2"))
     done = session.turns.prompts.interrupt(None, queue)
@@ -182,8 +170,7 @@ async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, ret
 
 
 async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) -> None:
-    stage = await make_stage([[WaitFor("go"), Say("one")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[WaitFor("go"), Say("one")]])
     first, second = await session.submit(text("1")), await session.submit(text("2"))
     assert session.turns.prompts.interrupt(second.turn_id, "keep").accepted
     stage.model.gate("go").set()
@@ -192,8 +179,7 @@ async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) ->
 
 
 async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
-    stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
     first = await session.submit(text("1"))
     await until(session, lambda event: event.kind == "textDelta")
     second = await session.submit(text("2"), when_busy="steer")
@@ -206,9 +192,7 @@ async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
 
 
 async def test_a_stale_head_is_refused(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
-    await stage.ask(session, "1")
+    _, session = await open_session(make_stage, [[Say("one")]], "1")
     with pytest.raises(HeadMovedError):
         await session.submit(text("2"), expect_head="elsewhere")
 
@@ -223,8 +207,7 @@ async def test_a_stale_head_is_refused(make_stage: Any) -> None:
 async def test_a_failing_model_faults_the_turn_and_not_the_session(
     make_stage: Any, step: Any, kind: str
 ) -> None:
-    stage = await make_stage([[step], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[step], [Say("two")]])
     failed = await stage.ask(session, "1")
     assert failed.fault is not None
     assert failed.fault.error_kind == kind
@@ -234,9 +217,7 @@ async def test_a_failing_model_faults_the_turn_and_not_the_session(
 
 
 async def test_a_model_that_says_nothing_settles_and_leaves_no_blank_turn(make_stage: Any) -> None:
-    stage = await make_stage([[EndWithoutDone()], [Say("two")]])
-    session = await stage.session()
-    await stage.ask(session, "1")
+    stage, session = await open_session(make_stage, [[EndWithoutDone()], [Say("two")]], "1")
     assert (await stage.ask(session, "2")).text == "two"
     assert all(turn.blocks for turn in session.record.history.turns)
 
@@ -253,15 +234,13 @@ async def test_a_cut_off_answer_is_gone_on_with(make_stage: Any) -> None:
 
 
 async def test_an_answer_that_is_cut_each_time_ends_and_says_so(make_stage: Any) -> None:
-    stage = await make_stage([[Say("more "), CUT]] * 4)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("more "), CUT]] * 4)
     outcome = await stage.ask(session, "1")
     assert (outcome.stop_reason, outcome.text) == ("max_tokens", "more " * 4)
 
 
 async def test_going_on_keeps_the_limit_of_model_calls(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one "), CUT], [Say("two "), CUT]])
-    session = await stage.session()
+    _, session = await open_session(make_stage, [[Say("one "), CUT], [Say("two "), CUT]])
     started = await session.submit(({"type": "text", "text": "go"},), max_model_calls=2)
     outcome = await started.outcome
     assert (outcome.stop_reason, outcome.text, outcome.fault) == ("max_tokens", "one two ", None)
@@ -296,8 +275,7 @@ async def test_unknown_sessions_and_engines_are_named(make_stage: Any) -> None:
 
 
 async def test_rules_of_the_project_are_in_every_request_as_they_are_now(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]])
     stage.workspace.put(stage.folder / "AGENTS.md", "Never touch setup.py.")
     await stage.ask(session, "1")
     stage.workspace.put(stage.folder / "AGENTS.md", "Always run the tests.")
@@ -313,8 +291,7 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_the_talk_goes_on(
 ) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the folder should be")
-    stage = await make_stage([[Say("one")], [Say("two")]], store=blocked)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]], store=blocked)
     assert (await stage.ask(session, "1")).text == "one"
     assert (await stage.ask(session, "2")).text == "two"
     notices = [event.data for event in session.record.log.after(0) if event.kind == "notice"]
@@ -331,9 +308,7 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_the_talk_goes_on(
 
 
 async def test_closing_in_the_middle_of_a_turn_loses_nothing_that_was_told(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [Say("par"), Hang()]])
-    session = await stage.session()
-    await stage.ask(session, "1")
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("par"), Hang()]], "1")
     started = await session.submit(text("2"))
     await until(session, lambda event: event.turn_id == started.turn_id and event.kind == "textDelta")
     await stage.hub.close(session.sid)
@@ -348,10 +323,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
 ) -> None:
     """It cannot happen; when it does, who asked hears of it and the next prompt is answered."""
     monkeypatch.delenv("INDUSAGI_STRICT")
-    stage = await make_stage([[Say("x" * 9_000)]], repeat=True)
-    session = await stage.session()
-    for prompt in ("one", "two"):
-        await stage.ask(session, prompt)
+    stage, session = await open_session(make_stage, [[Say("x" * 9_000)]], "one", "two", repeat=True)
     with monkeypatch.context() as broken:
         broken.setattr(NextRequest, "usage", lambda gauge, **_: 1 // 0)
         if ask == "compact":
@@ -376,8 +348,7 @@ BREAKS: list[Any] = [
 async def test_a_turn_ends_once_whatever_step_of_it_raises(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
-    stage = await make_stage([[Say("ok")]], repeat=True)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("ok")]], repeat=True)
     session.record.notices.add(Notice("info", "A notice", ""))
     with monkeypatch.context() as broken:
         broken.setattr(owner, name, lambda *_, **__: 1 // 0)
@@ -393,8 +364,7 @@ async def test_a_turn_ends_once_whatever_step_of_it_raises(
 
 
 async def test_a_reader_of_the_log_that_raises_stops_no_turn(make_stage: Any) -> None:
-    stage = await make_stage([[Say("ok")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("ok")]])
     session.record.log.follow(lambda _: 1 // 0)
     assert (await stage.ask(session, "one")).text == "ok"
     assert kinds(session)[-1] == "settled"
@@ -412,8 +382,7 @@ async def test_a_delta_that_is_not_text_faults_its_turn_and_no_other(make_stage:
 
 
 async def test_a_client_that_gives_up_waiting_leaves_the_session_alive(make_stage: Any) -> None:
-    stage = await make_stage([[WaitFor("go"), Say("one")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[WaitFor("go"), Say("one")], [Say("two")]])
     started = await session.submit(text("one"))
     started.outcome.cancel()
     stage.model.gate("go").set()
@@ -423,18 +392,16 @@ async def test_a_client_that_gives_up_waiting_leaves_the_session_alive(make_stag
 
 async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_stage: Any) -> None:
     clock = count(10_000, -60).__next__
-    stage = await make_stage([[Say("x" * 9_000)]], repeat=True, clock_ms=clock)
-    session = await stage.session()
-    for prompt in ("one", "two"):
-        await stage.ask(session, prompt)
+    _, session = await open_session(
+        make_stage, [[Say("x" * 9_000)]], "one", "two", repeat=True, clock_ms=clock
+    )
     assert [told.duration_ms for told in emitted(session, Settled)] == [0, 0]
 
 
 async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = await make_stage([[Say("one")], [Say("two")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]])
     append = session.record.log.append
 
     def append_but_not_settled(data: Any, turn_id: str | None = None) -> Event:
@@ -453,8 +420,7 @@ async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(
 
 
 async def test_a_turn_that_ends_without_a_word_says_so(make_stage: Any) -> None:
-    stage = await make_stage([[Say("")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("")]])
     outcome = await stage.ask(session, "go")
     assert outcome.stop_reason == "end_turn"
     notices = [

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bare_sessions import compaction_settings
 from fake_tools import FakeTool
+from long_talks import open_session
 from model_cards import card as card_of
 from properties import cases
 from sidecar._internal.errors import InvalidInput
@@ -240,8 +241,7 @@ async def test_a_later_level_replaces_the_budget_of_a_period(make_stage: Any) ->
         CostBudget(usd=1.0),
         CostBudget(tokens=2_000_000, per="day"),
     ]
-    stage = await make_stage(budgets=settings)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, budgets=settings)
     outcome = await stage.ask(session, "/budget 2usd per session")
     assert outcome.text.startswith("Budgets: 1usd per prompt, 2usd per session, 5usd per day. For example, ")
     assert "- This session: $0, 0 tokens" in outcome.text
@@ -293,8 +293,7 @@ async def test_a_summary_counts_and_is_not_written_where_it_would_break_a_budget
 
 async def test_prompts_behind_a_used_up_budget_wait_until_it_is_raised(make_stage: Any) -> None:
     step = (Say("done"), UsageEmission(Usage(1_000, 10)))
-    stage = await make_stage([step], repeat=True)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [step], repeat=True)
     await session.choose("budget", "1500 tokens per session")
     await stage.ask(session, "one")
     first, *rest = [await session.submit(text(each)) for each in ("two", "/cost", "three", "four")]
@@ -312,8 +311,7 @@ async def test_prompts_behind_a_used_up_budget_wait_until_it_is_raised(make_stag
 
 
 async def test_a_raised_budget_ends_the_wait_for_it(make_stage: Any) -> None:
-    stage = await make_stage([[Say("done")]], repeat=True)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("done")]], repeat=True)
     await session.choose("budget", "1 tokens per session")
     await stage.ask(session, "go")
     assert session.snapshot().state == "waiting"
@@ -322,8 +320,7 @@ async def test_a_raised_budget_ends_the_wait_for_it(make_stage: Any) -> None:
 
 
 async def test_prompts_that_a_budget_holds_up_survive_the_session(make_stage: Any) -> None:
-    stage = await make_stage([[Say("done")]], repeat=True)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("done")]], repeat=True)
     await session.choose("budget", "1 tokens per session")
     receipts = [await session.submit(text(each)) for each in ("one", "two")]
     await receipts[0].outcome

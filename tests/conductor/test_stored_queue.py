@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from long_talks import open_session
 from sidecar.conductor.contract import Author
 from sidecar.conductor.events import Notice, QueueChanged, Settled
 from sidecar.conductor.session import Session
@@ -24,8 +25,7 @@ def asked(session: Session) -> list[str]:
 
 
 async def a_session_with_a_queue(make_stage: Any, *prompts: str) -> tuple[Any, Session]:
-    stage = await make_stage(WAITING)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, WAITING)
     for prompt in prompts:
         await session.submit(text(prompt))
     return stage, session
@@ -107,8 +107,7 @@ async def test_a_prompt_that_was_removed_or_edited_is_restored_so(make_stage: An
 
 
 async def test_a_steered_prompt_that_has_not_entered_is_restored(make_stage: Any, tmp_path: Path) -> None:
-    stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], [Say("both")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("on"), WaitFor("go"), Say("e")], [Say("both")]])
     started = await session.submit(text("one"))
     while not any(event.kind == "textDelta" for event in session.record.log.after(0)):
         await stage.settle()
@@ -124,8 +123,7 @@ async def test_a_steered_prompt_that_has_not_entered_is_restored(make_stage: Any
 
 async def test_a_prompt_that_ran_is_never_restored(make_stage: Any, tmp_path: Path) -> None:
     """Its node and the queue without it are one write: no crash leaves both, or none."""
-    stage = await make_stage([[Say("a")], [Say("b")], [Hang()]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("a")], [Say("b")], [Hang()]])
     receipts = [await session.submit(text(prompt)) for prompt in ("one", "two", "three")]
     file = next((tmp_path / "store").glob("*.jsonl"))
     n_acknowledged = file.stat().st_size

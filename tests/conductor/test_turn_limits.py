@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fake_tools import FakeTool
+from long_talks import open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities import toolbox
 from sidecar.capabilities.bash import BASH
@@ -24,8 +25,7 @@ MAKING = (Call("bash", {"command": "mkdir made"}),)
 
 
 async def test_a_turn_ends_as_a_fault_when_it_needs_one_call_more_than_it_may_make(make_stage: Any) -> None:
-    stage = await make_stage(LOOPING, tools=[FakeTool()], repeat=True)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, LOOPING, tools=[FakeTool()], repeat=True)
     receipt = await session.submit(text("go on"), max_model_calls=3)
     fault = (await receipt.outcome).fault
     assert (fault.error_kind, fault.message) == (
@@ -59,8 +59,7 @@ async def test_a_rule_of_a_prompt_allows_actions_in_its_turn_and_not_in_the_next
 async def test_a_wrong_limit_is_refused_and_no_turn_begins(
     make_stage: Any, options: dict[str, Any], problem: str
 ) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    _, session = await open_session(make_stage)
     with pytest.raises(InvalidInput, match=problem):
         await session.submit(text("x"), **options)
     assert not session.is_busy
@@ -83,8 +82,7 @@ async def test_a_call_that_works_between_makes_a_failure_the_first_again(make_st
 
 async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage: Any) -> None:
     again = [Call("read", {"path": "none.txt"})]
-    stage = await make_stage([*[again] * 9, [Say("something else")]], tools=[READ])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [*[again] * 9, [Say("something else")]], tools=[READ])
     ended = await stage.ask(session, "read it")
     assert ended.fault.error_kind == "turnBudget"
     assert ended.fault.message == "the same call of a tool has failed 5 times in a row; say how to go on"
@@ -104,8 +102,7 @@ def results_of(session: Any) -> list[str]:
 
 
 async def test_a_call_with_the_same_result_is_told_and_then_ends_the_turn(make_stage: Any) -> None:
-    stage = await make_stage([[Call("ls", {})]] * 30, tools=[LS])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Call("ls", {})]] * 30, tools=[LS])
     ended = await stage.ask(session, "look")
     assert ended.fault.error_kind == "turnBudget"
     assert ended.fault.message == (
@@ -143,7 +140,6 @@ async def test_a_call_that_waits_is_told_of_its_repeats_and_ends_no_turn(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toolbox, "_WAIT_S", 0.0)
-    stage = await make_stage([*[[Call("ls", {})]] * 30, [Say("done")]], tools=[LS])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [*[[Call("ls", {})]] * 30, [Say("done")]], tools=[LS])
     assert (await stage.ask(session, "wait for it")).fault is None
     assert sum("wait within one call" in result for result in results_of(session)) == 28

@@ -17,6 +17,24 @@ DIGEST: Final = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\n
 """A summary that a model may write of it."""
 
 
+_OF_SESSION: Final = {"title", "engine", "policy", "ephemeral", "servers", "roots", "knowledge", "brief"}
+
+
+async def open_session(
+    make_stage: Any, script: Any = (), *prompts: str, **options: Any
+) -> tuple[Any, Session]:
+    """Return a stage with a model that plays *script*, and a session of it that has answered *prompts*.
+
+    The *options* are those of a new session, and else of the stage.
+    """
+    wanted = {name: options.pop(name) for name in _OF_SESSION & options.keys()}
+    stage = await make_stage(script, **options)
+    session = await stage.session(**wanted)
+    for prompt in prompts:
+        await stage.ask(session, prompt)
+    return stage, session
+
+
 async def a_long_talk(
     make_stage: Any, *after: Any, engine: str | None = None, **options: Any
 ) -> tuple[Any, Session]:
