@@ -151,8 +151,9 @@ async def test_the_command_rewind_says_which_files_stay_edited(make_stage: Any) 
     [
         lambda session: session.rewind(None, expect_head="elsewhere"),
         lambda session: session.drop(["x"], expect_head="elsewhere"),
+        lambda session: session.submit(text("2"), expect_head="elsewhere"),
     ],
-    ids=["rewind", "drop"],
+    ids=["rewind", "drop", "submit"],
 )
 async def test_a_stale_head_is_refused(make_stage: Any, change: Any) -> None:
     _, session = await a_talk(make_stage, 1)
@@ -330,7 +331,7 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
 ) -> None:
     stage, session = await a_talk(make_stage)
     await session.choose("engine", engine)
-    for n in range(200):
+    for n in range(100):
         await session.record.history.append(
             Entry(user(f"more {n}"), "user"), Entry(assistant(f"{n}"), "assistant")
         )
@@ -355,17 +356,17 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
     monkeypatch.setattr(History, "unfold", unfold_counted)
     assert (await session.preview(CompactionRequest())).noop is None
     assert (await session.compact(CompactionRequest()).outcome).status == "completed"
-    assert len(session.record.history.current) < 200
+    assert len(session.record.history.current) < 100
     await session.expand(ExpandRequest(), expect_head=None)
-    assert len(session.record.history.current) > 400
+    assert len(session.record.history.current) > 200
     await session.undo(None, force=True, expect_head=None)
     await session.undo(None, force=True, expect_head=None)
     ids = session.record.history.current.node_ids
-    assert len(ids) > 400
-    await session.drop(ids[100:102], expect_head=None)
-    for node in (ids[100], ids[-1], ids[3], ids[-1]):
+    assert len(ids) > 200
+    await session.drop(ids[80:82], expect_head=None)
+    for node in (ids[80], ids[-1], ids[3], ids[-1]):
         await session.rewind(node, expect_head=None)
     assert folded["on the loop"] == 0
-    assert folded["beside it"] > 400
+    assert folded["beside it"] > 200
     await stage.ask(session, "go on")
-    assert folded["on the loop"] < 100
+    assert folded["on the loop"] < 60

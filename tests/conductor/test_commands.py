@@ -12,7 +12,6 @@ from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_com
 from sidecar.conductor.events import (
     CommandInfo,
     CommandsChanged,
-    Message,
     SessionChosen,
     Settled,
     UserMessage,
@@ -20,7 +19,7 @@ from sidecar.conductor.events import (
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.commands import count_messages
 from sidecar.llmgateway.contract import Usage, UsageEmission, join_texts
-from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
+from sidecar.llmgateway.scripted import Hang, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
 from turns import text
 
@@ -281,13 +280,6 @@ async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) ->
     assert ends == [first.turn_id, second.turn_id]
 
 
-async def test_local_rules_summarise_when_the_model_fails(make_stage: Any) -> None:
-    """A model that cannot write its note is done without, and that is said."""
-    stage, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))], [Say("four")])
-    assert "a chronicle without a model" in await say(stage, session, "/compact")
-    assert await say(stage, session, "four") == "four"
-
-
 async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: Any) -> None:
     _, session = await open_session(make_stage)
     session.introduce()
@@ -295,10 +287,3 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
     assert first.data == CommandsChanged(COMMANDS)
     assert second.data == session.window.request.usage()
     assert CommandInfo("fork", "Go on with a copy of this conversation") in COMMANDS
-
-
-async def test_the_answer_is_one_message(make_stage: Any) -> None:
-    stage, session = await open_session(make_stage)
-    outcome = await stage.ask(session, "/status")
-    messages = [event.data for event in session.record.log.after(0) if isinstance(event.data, Message)]
-    assert messages == [Message(f"{outcome.last.turn_id}.0", ({"type": "text", "text": outcome.text},))]

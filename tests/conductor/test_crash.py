@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from long_talks import DIGEST, LONG, open_session
-from properties import sample
+from properties import cuts_of
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
@@ -124,7 +124,7 @@ async def test_an_undo_is_whole_wherever_it_is_cut(make_stage: Any, tmp_path: Pa
     copy = tmp_path / "later" / file.name
     copy.parent.mkdir()
     seen = []
-    for cut in (*sample(range(n_before, len(data), 23)), len(data)):
+    for cut in (n_before, *cuts_of(data, n_before)):
         copy.write_bytes(data[:cut])
         loaded = (await later.hub.load(session.sid)).session
         seen.append(states(loaded))

@@ -27,14 +27,13 @@ from sidecar.conversation import FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
     ToolTurn,
     Turn,
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import AUTO, FORCED, OVERHEAD, TALKS, Follower, Talk, no_files, turns_of
+from turns import check_whole, texts
 
 ENGINES = {name: engine for name, engine in boot.ENGINES.items() if name != "none"}
 
@@ -47,15 +46,8 @@ CARRIED_OVER = Talk(
 def check_sent(sent: Sequence[Turn], prompt: str) -> None:
     """Calls and results are whole, a user opens, and the newest prompt is there, or its beginning."""
     assert isinstance(sent[0], UserTurn)
-    waiting: list[str] = []
-    for turn in sent:
-        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
-        assert sorted(found) == sorted(waiting)
-        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
-    said = [
-        b.text for turn in sent if isinstance(turn, UserTurn) for b in turn.blocks if isinstance(b, TextBlock)
-    ]
-    assert any(prompt[:40] in text for text in said)
+    check_whole(sent)
+    assert any(prompt[:40] in text for text in texts(turn for turn in sent if isinstance(turn, UserTurn)))
 
 
 async def files_of(paths: Sequence[str]) -> dict[str, FreshFile]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -25,8 +24,6 @@ from sidecar.conductor.window.compaction.compacting import KEEPING, fold
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    ToolCallBlock,
-    ToolResultBlock,
     ToolTurn,
     Turn,
 )
@@ -35,6 +32,7 @@ from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
 from talks import no_files
+from turns import check_whole
 
 pytestmark = pytest.mark.slow
 
@@ -60,14 +58,6 @@ def as_input(history: History, window: int) -> EngineInput:
         overhead_tokens=OVERHEAD,
         context_tokens=0,
     )
-
-
-def check_sound(sent: Iterable[Turn]) -> None:
-    waiting: list[str] = []
-    for each in sent:
-        found = [block.call_id for block in each.blocks if isinstance(block, ToolResultBlock)]
-        assert sorted(found) == sorted(waiting)
-        waiting = [block.id for block in each.blocks if isinstance(block, ToolCallBlock)]
 
 
 @pytest.mark.parametrize("path", recordings(WITH_CALLS, each=1))
@@ -113,5 +103,5 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int, wri
         kinds = [entry.kind for entry in history if entry.kind != "summary"]
         assert not after.over or kinds == ["user"], "a prompt that alone is over the limit stays whole"
         n_compactions += 1
-        check_sound(Outgoing().extend(entry.turn for entry in history).turns())
+        check_whole(Outgoing().extend(entry.turn for entry in history).turns())
     assert n_compactions <= 1 + live_tokens(recorded) // (window // 5)

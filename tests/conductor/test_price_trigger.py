@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,7 +12,6 @@ from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
 from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
-from sidecar.conductor.session import Session
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
 from sidecar.conversation import History
@@ -78,28 +78,29 @@ def test_a_compaction_by_price_keeps_a_shorter_tail() -> None:
 
 
 async def limits(
-    make_stage: Any, cost: CostSheet, **settings: bool
-) -> tuple[Session, list[tuple[str | None, float]]]:
-    """Return a session after sixty turns, and the limit after each as a share of the window."""
+    make_stage: Any, cost: CostSheet, *, policy: Mapping[str, float] | None = None, **settings: bool
+) -> tuple[list[tuple[str | None, float]], str]:
+    """Return the limit after each of sixty turns as a share of the window, and the words of ``/context``."""
     stage = await make_stage(
         [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(**settings)
     )
     model = stage.models.card("scripted-1")
     stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=cost)}
-    session = await stage.session()
+    session = await stage.session(policy=policy or {})
     found = []
     for number in range(60):
         await stage.ask(session, f"{number}")
         usage = session.window.request.usage()
         found.append((usage.limit_by, round(usage.limit / 97_952, 2)))
-    return session, found
+    return found, (await stage.ask(session, "/context")).text
 
 
-async def test_the_limit_falls_as_the_conversation_goes_on(make_stage: Any) -> None:
-    _, found = await limits(make_stage, DEAR, by_price=True)
+async def test_the_limit_falls_as_the_conversation_goes_on_and_the_context_says_why(make_stage: Any) -> None:
+    found, said = await limits(make_stage, DEAR, by_price=True)
     assert found[0] == (None, 0.75)
     assert found[-1] == ("price", 0.41)
     assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
+    assert "compacts at 39,915 tokens: beyond it, later calls would cost more than the compaction" in said
 
 
 @pytest.mark.parametrize(
@@ -107,28 +108,10 @@ async def test_the_limit_falls_as_the_conversation_goes_on(make_stage: Any) -> N
     [pytest.param(DEAR, False, id="turned off"), pytest.param(CostSheet(0, 0), True, id="unknown prices")],
 )
 async def test_else_the_window_alone_decides(make_stage: Any, cost: CostSheet, by_price: bool) -> None:
-    _, found = await limits(make_stage, cost, by_price=by_price)
+    found, _ = await limits(make_stage, cost, by_price=by_price)
     assert set(found) == {(None, 0.75)}
 
 
 async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
-    stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=compaction_settings(by_price=True))
-    model = stage.models.card("scripted-1")
-    stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=DEAR)}
-    session = await stage.session(policy={"triggerRatio": 0.9})
-    for number in range(60):
-        await stage.ask(session, f"{number}")
-    assert session.window.request.usage().limit_by is None
-
-
-async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) -> None:
-    stage = await make_stage(
-        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(by_price=True)
-    )
-    model = stage.models.card("scripted-1")
-    stage.models.catalog = {**stage.models.catalog, model.id: replace(model, cost=DEAR)}
-    session = await stage.session()
-    for number in range(60):
-        await stage.ask(session, f"{number}")
-    said = (await stage.ask(session, "/context")).text
-    assert "compacts at 39,915 tokens: beyond it, later calls would cost more than the compaction" in said
+    found, _ = await limits(make_stage, DEAR, policy={"triggerRatio": 0.9}, by_price=True)
+    assert {limit_by for limit_by, _ in found} == {None}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 from hypothesis import given
 from hypothesis import strategies as st
 
+from condensed import check_condensed, condense
 from model_cards import card
-from sidecar.conductor.session_ops import compact_messages
+from properties import cases
 from sidecar.llmgateway.contract import Block, TextBlock, ToolCallBlock
 from sidecar.window_budget import (
     DIGEST_HEADER,
@@ -18,18 +16,12 @@ from sidecar.window_budget import (
     BashExecutionMessage,
     BudgetPolicy,
     BudgetRequest,
-    BudgetResult,
     CompactionSummaryMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
-    estimate_tokens,
-    last_user_turn_start,
-    read_meter,
 )
-from sidecar.window_budget.cut import has_open_calls
-from sidecar.window_budget.message import calls_of, text_of
 
 POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=500, reserve_tokens=100)
 WINDOWS = (900, 2500, 8000)
@@ -83,93 +75,21 @@ transcripts = st.lists(steps, min_size=3, max_size=12).map(
 )
 
 
-def run(messages: Sequence[Message], window: int | None, *, force: bool) -> BudgetResult:
-    request = BudgetRequest(force=force, card=card(window, window // 4) if window else None, policy=POLICY)
-    return asyncio.run(compact_messages(messages, request))
+def request_of(window: int | None, *, force: bool) -> BudgetRequest:
+    return BudgetRequest(force=force, card=card(window, window // 4) if window else None, policy=POLICY)
 
 
-def paired(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Return (call, result) positions: each result belongs to the nearest call of its id before it."""
-    last: dict[str, int] = {}
-    found = []
-    for index, message in enumerate(messages):
-        last.update((block.id, index) for block in calls_of(message))
-        if isinstance(message, ToolResultMessage) and message.tool_call_id in last:
-            found.append((last[message.tool_call_id], index))
-    return found
+@cases(120)
+@given(transcripts, st.sampled_from((None, *WINDOWS)), st.booleans())
+def test_any_transcript_is_condensed_whole(messages: list[Message], window: int | None, force: bool) -> None:
+    check_condensed(messages, request_of(window, force=force))
 
 
-def check(messages: list[Message], window: int | None, *, force: bool) -> None:
-    record = run(messages, window, force=force)
-    if record.noop:
-        assert record.messages is messages
-        return
-    after = list(record.messages)
-    assert record.tokens_before == estimate_tokens(messages)
-    assert record.tokens_after == estimate_tokens(after) < record.tokens_before
-    assert_pairs_are_whole(messages, after)
-    assert_newest_prompt_is_kept(messages, after)
-    if record.summary is not None:
-        assert isinstance(after[0], UserMessage)
-        assert text_of(after[0].content).startswith(DIGEST_HEADER)
-        assert record.dropped_count == len(messages) - record.kept_count
-        assert len(after) == 1 + len(record.restored) + record.kept_count
-    if window is not None:
-        assert_it_fits(messages, record, window)
-
-
-def assert_pairs_are_whole(before: Sequence[Message], after: Sequence[Message]) -> None:
-    results = [index for index, message in enumerate(after) if isinstance(message, ToolResultMessage)]
-    assert [index for _, index in paired(after)] == results, "a result without its call"
-    answered = {id(before[call_index]) for call_index, _ in paired(before)}
-    kept = {id(after[call_index]) for call_index, _ in paired(after)}
-    for message in after:
-        if id(message) in answered:
-            assert id(message) in kept, "a call that lost its result"
-
-
-def assert_newest_prompt_is_kept(before: Sequence[Message], after: Sequence[Message]) -> None:
-    index = last_user_turn_start(before)
-    if index is None:
-        return
-    prompt = before[index]
-    if prompt in after:
-        return
-    asked = [
-        text_of(m.content)
-        for m in after
-        if isinstance(m, UserMessage) and "whole prompt is kept" in m.content
-    ]
-    assert isinstance(prompt, UserMessage)
-    assert len(asked) == 1
-    assert text_of(prompt.content).startswith(asked[0].split("\n[... ")[0])
-
-
-def assert_it_fits(messages: Sequence[Message], record: BudgetResult, window: int) -> None:
-    gate = read_meter(messages, BudgetRequest(policy=POLICY, card=card(window, window // 4)))
-    assert gate.room is not None
-    if not has_open_calls(messages):
-        assert record.tokens_after <= gate.room
-        again = run(record.messages, window, force=False)
-        assert again.messages is record.messages
-
-
-@given(transcripts, st.sampled_from(WINDOWS))
-def test_auto(messages: list[Message], window: int) -> None:
-    """Smaller, inside the limit, pairs whole, prompt kept; a second pass finds nothing to do."""
-    check(messages, window, force=False)
-
-
-@given(transcripts, st.sampled_from((None, *WINDOWS)))
-def test_force(messages: list[Message], window: int | None) -> None:
-    """The same when forced, with and without a known window."""
-    check(messages, window, force=True)
-
-
+@cases(60)
 @given(transcripts)
 def test_force_twice_loses_nothing(messages: list[Message]) -> None:
     """Forcing again right away leaves the digest as it is, or carries all of it on."""
-    once = run(messages, None, force=True)
-    twice = run(once.messages, None, force=True)
+    once = condense(messages, request_of(None, force=True))
+    twice = condense(once.messages, request_of(None, force=True))
     assert twice.tokens_after <= once.tokens_after
     assert twice.noop or twice.cut == 0 or twice.dropped_count > 1

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from long_talks import open_session
+from properties import cuts_of
 from sidecar.conductor.contract import Author
 from sidecar.conductor.events import Notice, QueueChanged, Settled
 from sidecar.conductor.session import Session
@@ -128,10 +129,11 @@ async def test_a_prompt_that_ran_is_never_restored(make_stage: Any, tmp_path: Pa
     file = next((tmp_path / "store").glob("*.jsonl"))
     n_acknowledged = file.stat().st_size
     await receipts[1].outcome
-    for cut in range(0, file.stat().st_size, 97):
+    data = file.read_bytes()
+    for cut in cuts_of(data):
         folder = tmp_path / f"cut {cut}"
         folder.mkdir()
-        (folder / file.name).write_bytes(file.read_bytes()[:cut])
+        (folder / file.name).write_bytes(data[:cut])
         other = await make_stage(store=folder)
         if await other.shelf.place.exists(session.sid):
             loaded = (await other.hub.load(session.sid, str(stage.folder))).session

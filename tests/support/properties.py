@@ -27,6 +27,20 @@ def sample(each: Sequence[T]) -> Sequence[T]:
     return each[:: max(1, _USUAL // _examples())]
 
 
+def cuts_of(data: bytes, start: int = 0) -> list[int]:
+    """Return the lengths of *data* from *start* on that a crash may leave: within each line, and at its end.
+
+    >>> cuts_of(b"abcd\\nef\\n")
+    [2, 4, 5, 6, 7, 8]
+    """
+    cuts = set[int]()
+    for line in data[start:].splitlines(keepends=True):
+        end = start + len(line)
+        cuts |= {start + len(line) // 2, end - 1, end}
+        start = end
+    return sorted(cuts)
+
+
 def _examples() -> int:
     profile = settings.default
     assert profile is not None

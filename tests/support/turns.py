@@ -87,12 +87,17 @@ def text(prompt: str) -> Content:
 def check_sound(sent: Conversation) -> None:
     """A user speaks first, and every call has its one result right behind it."""
     assert isinstance(sent.turns[0], UserTurn)
+    assert check_whole(sent.turns) == []
+
+
+def check_whole(turns: Iterable[Turn]) -> list[str]:
+    """Every call has its one result right behind it; return the calls that still wait for theirs."""
     waiting: list[str] = []
-    for turn in sent.turns:
+    for turn in turns:
         found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
         assert sorted(found) == sorted(waiting)
         waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
-    assert waiting == []
+    return waiting
 
 
 def nest_lists(depth: int = 100_000) -> list[Any]:
