@@ -31,7 +31,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "No prompt stays without an end.": (
         "conductor/test_session.py::test_a_turn_ends_once_whatever_step_of_it_raises",
-        "conductor/test_session.py::test_a_mistake_of_ours_leaves_nobody_waiting",
+        "conductor/test_session.py::test_a_mistake_of_ours_leaves_nobody_waiting_for_a_compaction",
         "soak/test_soak.py::test_nothing_grows_and_nothing_hangs_in_hours_of_use",
     ),
     "It is acknowledged, reported event by event, and ends with exactly one last event.": (
@@ -44,10 +44,10 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "It returns strictly fewer tokens or changes nothing, never separates a tool result from its call, and "
     "never drops the newest prompt.": (
         "conductor/test_engines_properties.py::test_what_is_sent_is_whole_and_holds_the_newest_prompt",
-        "conductor/test_engines.py::test_the_newest_prompt_and_whole_pairs_stay",
+        "conductor/test_engines.py::test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine",
     ),
     "Nothing is deleted by a compaction.": (
-        "conductor/test_engines.py::test_an_undo_brings_everything_back",
+        "conductor/test_engines.py::test_of_two_compactions_the_newer_is_undone_first",
         "conductor/test_engines.py::test_a_reloaded_session_sends_what_it_would_have_sent",
     ),
     "The old branch stays stored, and `undo` moves the head back to it.": (
@@ -262,7 +262,7 @@ SAID: dict[str, tuple[str, ...]] = {
     ),
     "`/preview` shows the effect, `/compact` does it now, `/undo` takes it back": (
         "conductor/test_commands.py::test_compact_preview_and_undo",
-        "conductor/test_engines.py::test_a_compaction_does_what_was_previewed",
+        "conductor/test_engines.py::test_the_parts_of_a_preview_are_those_of_its_compaction",
     ),
     "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),
     "a refusal is asked for once more, and lines that name what was never said are dropped": (

@@ -184,9 +184,9 @@ def project_files(
 ) -> tuple[CompactionPlan, Mapping[str, int]]:
     """Return the plan with the files *found*, and the estimated tokens of each as the model will see it.
 
-    The most that a request may take is true in the tokens of the engine and in those of the session's meter:
-    an indented file may take four times as many in one as in the other. *fresh* has the files as they are
-    now; it and the result are by the paths that the model knows. Blocks.
+    Its limit from above holds for the tokens of the engine and for the estimated ones: an engine may count
+    four times as many for an indented file. *fresh* has the files as they are now; it and the result are by
+    the paths that the model knows. Blocks.
     """
     plan = planned.plan
     entries = {each.path: restored_entry(each, fresh[each.path]) for each in found.pieces}
