@@ -27,14 +27,7 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
 )
-from sidecar.runtime.cadence import (
-    Draft,
-    add_usage,
-    fold_all,
-    fold_blocks,
-    fold_turn,
-    seal_tool_args,
-)
+from sidecar.runtime.cadence import Draft, add_usage, fold_all, fold_blocks, fold_turn, seal_tool_args
 
 IDS = st.sampled_from(["", "a", "b"])
 DELTAS = st.sampled_from(["", "x", "{", "}", '"k":1'])
