@@ -30,3 +30,8 @@ async def check_problem(action: Awaitable[object], problem: str) -> FileAccessEr
     with refused(problem) as caught:
         await action
     return caught.value
+
+
+def content(path: Path) -> str:
+    """Return the text of *path*."""
+    return path.read_text()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from changed_files import check_problem, put
+from changed_files import check_problem, content, put
 from fake_tools import expect
 from fake_workspace import file_view
 from sidecar.workspace.buffers import Buffer, Buffers, Editor, text_if_unsaved
@@ -94,12 +93,6 @@ def test_an_editor_that_leaves_closes_its_own(opened: Opened) -> None:
     assert opened.buffers.all() == (left,)
 
 
-def test_saving_takes_the_text_the_editor_saved(opened: Opened) -> None:
-    buffer = opened.open(opened.me, URI, "one")
-    opened.me.save_buffer(URI, text="one\n")
-    assert buffer.content.text == "one\n"
-
-
 def test_unknown_ones_are_ignored_when_saved_or_closed(opened: Opened) -> None:
     opened.me.save_buffer(URI)
     assert not opened.me.close_buffer(URI)
@@ -111,10 +104,8 @@ def test_whatever_the_editor_says_makes_the_buffer_the_truth_again(opened: Opene
     buffer.superseded = True
     touch(opened.me, URI)
     assert (buffer.superseded, buffer.n_events) == (False, 1)
-
-
-def content(path: Path) -> str:
-    return path.read_text()
+    opened.me.save_buffer(URI, text="one\n")
+    assert buffer.content.text == "one\n"
 
 
 class Client:
@@ -238,26 +229,30 @@ class TestRead:
 class TestWrite:
     """What is written goes through the client that takes it."""
 
+    @pytest.mark.parametrize(
+        ("client", "name", "seen", "becomes"),
+        [
+            pytest.param(Client({Path("a.py"): "mine"}), "a.py", "mine", "ours", id="unsaved text"),
+            pytest.param(Client(), "new.py", None, "ours", id="a new file"),
+            pytest.param(Client(saves="formatted"), "a.py", "disk", "formatted", id="what it made of it"),
+        ],
+    )
     async def test_a_write_lands_where_the_client_puts_it(
-        self, workspace: Workspace, root: Path, file: Path
+        self,
+        workspace: Workspace,
+        root: Path,
+        file: Path,
+        client: Client,
+        name: str,
+        seen: str | None,
+        becomes: str,
     ) -> None:
-        client = Client({file: "mine"})
+        client.texts = {root / path: text for path, text in client.texts.items()}
         workspace.add_client_files(root, client.both)
-        view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
-        assert (view.text, view.source, content(file)) == ("ours", "disk", "ours")
-        assert client.written == [(file, "ours")]
-
-    async def test_a_new_file_is_made_by_the_client(self, workspace: Workspace, root: Path) -> None:
-        client = Client()
-        workspace.add_client_files(root, client.both)
-        view = await workspace.write(root / "new.py", "ours", expected_hash=None)
-        assert (view.text, client.written) == ("ours", [(root / "new.py", "ours")])
-
-    async def test_what_the_client_made_of_it_is_the_truth(
-        self, workspace: Workspace, root: Path, file: Path
-    ) -> None:
-        workspace.add_client_files(root, Client(saves="formatted").both)
-        assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "formatted"
+        expected = None if seen is None else text_hash(seen)
+        view = await workspace.write(root / name, "ours", expected_hash=expected)
+        assert (view.text, view.source, content(root / name)) == (becomes, "disk", becomes)
+        assert client.written == [(root / name, "ours")]
 
     @pytest.mark.parametrize("expected", ["disk", None])
     async def test_a_text_nobody_has_seen_is_not_written_over(
@@ -280,10 +275,6 @@ class TestWrite:
         workspace.add_client_files(root, Client({file: "mine"}).reader)
         await check_problem(workspace.write(file, "ours", expected_hash=text_hash("mine")), "unwritable")
         assert content(file) == "disk"
-
-    async def test_a_saved_file_of_a_client_that_takes_no_writes_is_written(
-        self, workspace: Workspace, root: Path, file: Path
-    ) -> None:
         workspace.add_client_files(root, Client().reader)
         assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "ours"
 
@@ -296,13 +287,6 @@ class TestWrite:
         workspace.add_client_files(root, client.both)
         await check_problem(workspace.write(image, "ours", expected_hash=None), "binary")
         assert client.written == []
-
-    async def test_others_hear_of_it(self, workspace: Workspace, root: Path, file: Path) -> None:
-        has_changed = asyncio.Event()
-        workspace.add_client_files(root, Client().both)
-        workspace.on_change(lambda path: has_changed.set() if path == file else None)
-        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
-        await has_changed.wait()
 
 
 async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Workspace, root: Path) -> None:

@@ -98,13 +98,6 @@ def test_lines_join_to_the_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "char", [*"\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"], ids=lambda char: f"U+{ord(char):04X}"
-)
-def test_other_separators_do_not_shift_an_edit(char: str) -> None:
-    check(f"a{char}b\nc\n", TextChange("C", TextRange(1, 0, 1, 1)), becomes=f"a{char}b\nC\n")
-
-
-@pytest.mark.parametrize(
     ("text", "change", "becomes"),
     [
         pytest.param("ab", TextChange("x"), "x", id="no range replaces everything"),
@@ -140,13 +133,6 @@ def test_one_change(text: str, change: TextChange, becomes: str) -> None:
     check(text, change, becomes=becomes)
 
 
-def test_cr_and_lf_that_met_are_one_line_for_the_next_edit() -> None:
-    text = LineText("a\rb\nc")
-    text.apply(TextChange("", TextRange(1, 0, 1, 1)), "utf-16")
-    text.apply(TextChange("!", TextRange(1, 0, 1, 0)), "utf-16")
-    assert text.text == "a\r\n!c"
-
-
 @pytest.mark.parametrize(
     ("encoding", "columns"),
     [
@@ -158,10 +144,7 @@ def test_cr_and_lf_that_met_are_one_line_for_the_next_edit() -> None:
 def test_columns(encoding: PositionEncoding, columns: list[int]) -> None:
     line = f"a\u00e9{SMILE}\n"
     assert [index_in_line(line, character, encoding) for character in range(len(columns))] == columns
-
-
-def test_a_negative_column_is_the_start() -> None:
-    assert index_in_line("abc", -1, "utf-16") == 0
+    assert index_in_line(line, -1, encoding) == 0
 
 
 def test_a_negative_line_is_the_start() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from changed_files import check_problem, put
+from changed_files import check_problem, content, put
 from fake_tools import expect
 from fake_workspace import file_view
 from sidecar.workspace.buffers import Editor
@@ -30,27 +30,19 @@ from watch_nothing import watch_nothing
 posix_only = pytest.mark.skipif(os.name == "nt", reason="symbolic links need privileges")
 
 
-def content(path: Path) -> str:
-    return path.read_text()
-
-
-def disk_view(path: Path, text: str) -> FileView:
-    return file_view(path, text)
-
-
 def buffer_view(path: Path, text: str, version: int, *, unsaved: bool = True) -> FileView:
     return file_view(path, text, source="buffer", version=version, unsaved=unsaved)
 
 
 async def test_disk_then_buffer_then_disk_again(workspace: Workspace, editor: Editor, file: Path) -> None:
-    assert await workspace.view(file) == disk_view(file, "disk")
+    assert await workspace.view(file) == file_view(file, "disk")
     editor.open_buffer(path_to_uri(file), version=1, text="disk")
     assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
     change = TextChange("!", TextRange(0, 4, 0, 4))
     editor.change_buffer(path_to_uri(file), version=2, changes=[change], encoding="utf-16")
     assert await workspace.view(file) == buffer_view(file, "disk!", 2)
     editor.close_buffer(path_to_uri(file))
-    assert await workspace.view(file) == disk_view(file, "disk")
+    assert await workspace.view(file) == file_view(file, "disk")
 
 
 async def test_a_buffer_without_a_file_is_there(workspace: Workspace, editor: Editor, root: Path) -> None:
@@ -86,19 +78,14 @@ async def test_a_mark_does_not_tell_a_file_from_its_buffer(
         assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
 
 
-async def test_what_cannot_be_read_says_why(workspace: Workspace, root: Path) -> None:
-    await check_problem(workspace.view(root / "none"), "notFound")
-    await check_problem(workspace.view(root), "isDirectory")
-
-
 class TestWrite:
     """Writing with and without a buffer."""
 
     async def test_a_new_file_and_over_it(self, workspace: Workspace, root: Path) -> None:
         path = root / "new" / "a.py"
         first = await workspace.write(path, "one", expected_hash=None)
-        assert first == disk_view(path, "one")
-        assert await workspace.write(path, "two", expected_hash=first.hash) == disk_view(path, "two")
+        assert first == file_view(path, "one")
+        assert await workspace.write(path, "two", expected_hash=first.hash) == file_view(path, "two")
         await check_problem(workspace.write(path, "three", expected_hash=first.hash), "changedSinceRead")
         assert content(path) == "two"
 
@@ -130,10 +117,10 @@ class TestWrite:
     ) -> None:
         editor.open_buffer(path_to_uri(file), version=1, text="disk")
         written = await workspace.write(file, "ours", expected_hash=text_hash("disk"))
-        assert written == await workspace.view(file) == disk_view(file, "ours")
+        assert written == await workspace.view(file) == file_view(file, "ours")
         assert await workspace.open_views() == ()
         again = await workspace.write(file, "ours 2", expected_hash=written.hash)
-        assert again == disk_view(file, "ours 2")
+        assert again == file_view(file, "ours 2")
         reload = TextChange("ours 2")
         editor.change_buffer(path_to_uri(file), version=2, changes=[reload], encoding="utf-16")
         assert await workspace.view(file) == buffer_view(file, "ours 2", 2, unsaved=False)
@@ -190,14 +177,6 @@ class TestWriteThroughTheEditor:
         assert landing.asked == [(path_to_uri(file), 4, "ours")]
         assert content(file) == "disk"
 
-    async def test_of_several_editors_the_one_that_has_the_buffer_open_is_asked(
-        self, workspace: Workspace, root: Path, file: Path
-    ) -> None:
-        put(root / "b.py", "disk")
-        first, second = Landing(workspace).open(file), Landing(workspace).open(root / "b.py")
-        await workspace.write(file, "ours", expected_hash=text_hash("mine"))
-        assert (len(first.asked), len(second.asked)) == (1, 0)
-
     async def test_of_several_that_have_the_file_open_the_last_touched_is_asked(
         self, workspace: Workspace, file: Path
     ) -> None:
@@ -206,16 +185,6 @@ class TestWriteThroughTheEditor:
         view = await workspace.write(file, "ours", expected_hash=text_hash("typed"))
         assert (view.text, view.version) == ("ours", 6)
         assert (len(first.asked), len(second.asked)) == (1, 0)
-
-    async def test_an_editor_that_leaves_takes_its_own_buffers_with_it(
-        self, workspace: Workspace, root: Path, file: Path
-    ) -> None:
-        put(root / "b.py", "disk")
-        first, second = Landing(workspace).open(file).open(root / "b.py"), Landing(workspace).open(file)
-        second.editor.close()
-        assert [view.path for view in await workspace.open_views()] == [file, root / "b.py"]
-        first.editor.close()
-        assert await workspace.open_views() == ()
 
     async def test_an_edit_that_is_reported_in_two_changes_is_waited_for(
         self, workspace: Workspace, file: Path
@@ -269,147 +238,110 @@ class TestWriteThroughTheEditor:
         view = await workspace.write(file, "mine", expected_hash=text_hash("mine"))
         assert view == buffer_view(file, "mine", 4)
 
-    async def test_a_closed_file_is_written_to_disk(self, workspace: Workspace, file: Path) -> None:
-        landing = Landing(workspace)
-        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
-        assert (landing.asked, content(file)) == ([], "ours")
+
+class Files:
+    """A workspace with an editor, and the files *a.py*, with its buffer open, and *src/b.py*."""
+
+    def __init__(self, workspace: Workspace, root: Path) -> None:
+        self.workspace = workspace
+        self.root = root
+        self.file, self.deep = root / "a.py", root / "src" / "b.py"
+        for path in (self.file, self.deep):
+            put(path, "disk")
+        (root / "alias").symlink_to(root / "src")
+        self.editor = workspace.editor()
+        self.editor.open_buffer(path_to_uri(self.file), version=1, text="typed")
+
+    def type(self) -> None:
+        typed = [TextChange("more")]
+        self.editor.change_buffer(path_to_uri(self.file), version=2, changes=typed, encoding="utf-16")
+
+    def close_without_saving(self) -> None:
+        self.editor.close_buffer(path_to_uri(self.file))
+
+    def change_disk(self, text: str | bytes, told: str) -> None:
+        put(self.deep, text)
+        self.workspace.disk_changed([self.root / told])
+
+    def remove_folder(self) -> None:
+        self.deep.unlink()
+        self.workspace.disk_changed([self.root / "src"])
 
 
-class TestStaleness:
-    """Both directions: the buffer moves, the disk moves."""
+@posix_only
+@pytest.mark.parametrize(
+    ("name", "change", "now", "source"),
+    [
+        pytest.param("a.py", Files.type, "more", "buffer", id="an edit in the buffer"),
+        pytest.param("a.py", Files.close_without_saving, "disk", "disk", id="a buffer closed unsaved"),
+        pytest.param("src/b.py", lambda at: at.change_disk("y", "src/b.py"), "y", "disk", id="on disk"),
+        pytest.param(
+            "src/b.py", lambda at: at.change_disk("y", "alias/b.py"), "y", "disk", id="by any spelling"
+        ),
+        pytest.param(
+            "src/b.py", lambda at: at.change_disk(b"\0", "src/b.py"), None, "disk", id="no text now"
+        ),
+        pytest.param("src/b.py", Files.remove_folder, None, "disk", id="a folder that is deleted"),
+    ],
+)
+async def test_what_changes_after_it_was_read_is_stale(
+    workspace: Workspace, root: Path, name: str, change: Callable[[Files], None], now: str | None, source: str
+) -> None:
+    stale_files: list[StaleFile] = []
+    files = Files(workspace, root)
+    tracker = workspace.tracker("s", stale_files.append)
+    view = await workspace.view(root / name)
+    expect(tracker, view)
+    await workspace.settle()
+    assert stale_files == []
+    change(files)
+    await workspace.settle()
+    now_hash = None if now is None else text_hash(now)
+    assert [(stale.uri, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
+        (path_to_uri(root / name), view.hash, now_hash, source)
+    ]
+    assert tracker.is_stale(root / name)
 
-    async def check(
-        self, workspace: Workspace, file: Path, change: Callable[[], object], now: str | None, source: str
-    ) -> None:
-        stale_files: list[StaleFile] = []
-        tracker = workspace.tracker("s", stale_files.append)
-        view = await workspace.view(file)
-        expect(tracker, view)
-        await workspace.settle()
-        assert stale_files == []
-        change()
-        await workspace.settle()
-        now_hash = None if now is None else text_hash(now)
-        assert [(stale.uri, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
-            (path_to_uri(file), view.hash, now_hash, source)
-        ]
-        assert tracker.is_stale(file)
 
-    async def test_an_edit_in_the_buffer(self, workspace: Workspace, editor: Editor, file: Path) -> None:
-        uri = path_to_uri(file)
-        editor.open_buffer(uri, version=1, text="disk")
-        edit = [TextChange("typed")]
-        await self.check(
-            workspace,
-            file,
-            lambda: editor.change_buffer(uri, version=2, changes=edit, encoding="utf-16"),
-            "typed",
-            "buffer",
-        )
+async def test_what_changed_while_the_daemon_was_away_is_stale(workspace: Workspace, file: Path) -> None:
+    """The session knows its content from an earlier daemon; this one has never read the file."""
+    stale_files: list[StaleFile] = []
+    tracker = workspace.tracker("s", stale_files.append)
+    tracker.expect(file, path_to_uri(file), text_hash("as it was"))
+    await workspace.settle()
+    assert [(each.uri, each.now_hash) for each in stale_files] == [(path_to_uri(file), text_hash("disk"))]
 
-    async def test_a_buffer_closed_without_saving(
-        self, workspace: Workspace, editor: Editor, file: Path
-    ) -> None:
-        uri = path_to_uri(file)
-        editor.open_buffer(uri, version=1, text="typed")
-        await self.check(workspace, file, lambda: editor.close_buffer(uri), "disk", "disk")
 
-    async def test_a_change_on_disk(self, workspace: Workspace, file: Path) -> None:
-        def change() -> None:
-            put(file, "other")
-            workspace.disk_changed([file])
+async def test_a_write_of_ours_and_a_save_of_what_was_read_are_no_news(
+    workspace: Workspace, editor: Editor, root: Path, file: Path
+) -> None:
+    stale_files: list[StaleFile] = []
+    tracker = workspace.tracker("s", stale_files.append)
+    expect(tracker, await workspace.write(file, "ours", expected_hash=text_hash("disk")))
+    saved = root / "b.py"
+    editor.open_buffer(path_to_uri(saved), version=1, text="mine\n")
+    expect(tracker, await workspace.view(saved))
+    put(saved, "mine\n")
+    editor.save_buffer(path_to_uri(saved))
+    editor.close_buffer(path_to_uri(saved))
+    workspace.disk_changed([file, saved])
+    await workspace.settle()
+    assert (stale_files, tracker.is_stale(file)) == ([], False)
 
-        await self.check(workspace, file, change, "other", "disk")
 
-    async def test_a_file_that_became_binary(self, workspace: Workspace, file: Path) -> None:
-        def change() -> None:
-            put(file, b"\0")
-            workspace.disk_changed([file])
-
-        await self.check(workspace, file, change, None, "disk")
-
-    async def test_a_folder_that_is_deleted_takes_its_files_along(
-        self, workspace: Workspace, root: Path
-    ) -> None:
-        file = root / "src" / "x" / "a.py"
-        put(file, "x")
-
-        def change() -> None:
-            file.unlink()
-            workspace.disk_changed([root / "src"])
-
-        await self.check(workspace, file, change, None, "disk")
-
-    @posix_only
-    async def test_a_client_may_report_any_spelling(self, workspace: Workspace, root: Path) -> None:
-        real = root / "real"
-        put(real / "a.py", "x")
-        (root / "alias").symlink_to(real)
-
-        def change() -> None:
-            put(real / "a.py", "y")
-            workspace.disk_changed([root / "alias" / "a.py"])
-
-        await self.check(workspace, real / "a.py", change, "y", "disk")
-
-    async def test_what_changed_before_it_was_recorded(self, workspace: Workspace, file: Path) -> None:
-        stale_files: list[StaleFile] = []
-        view = await workspace.view(file)
-        put(file, "other")
-        expect(workspace.tracker("s", stale_files.append), view)
-        await workspace.settle()
-        assert len(stale_files) == 1
-
-    async def test_what_changed_while_the_daemon_was_away(self, workspace: Workspace, file: Path) -> None:
-        """The session knows its content from an earlier daemon; this one has never read the file."""
-        stale_files: list[StaleFile] = []
-        tracker = workspace.tracker("s", stale_files.append)
-        tracker.expect(file, path_to_uri(file), text_hash("as it was"))
-        await workspace.settle()
-        assert [(each.uri, each.now_hash) for each in stale_files] == [(path_to_uri(file), text_hash("disk"))]
-
-    async def test_our_own_write_is_no_news(self, workspace: Workspace, file: Path) -> None:
-        stale_files: list[StaleFile] = []
-        tracker = workspace.tracker("s", stale_files.append)
-        expect(tracker, await workspace.write(file, "ours", expected_hash=text_hash("disk")))
-        workspace.disk_changed([file])
-        await workspace.settle()
-        assert (stale_files, tracker.is_stale(file)) == ([], False)
-
-    async def test_saving_the_buffer_that_was_read_is_no_news(
-        self, workspace: Workspace, editor: Editor, file: Path
-    ) -> None:
-        stale_files: list[StaleFile] = []
-        uri = path_to_uri(file)
-        editor.open_buffer(uri, version=1, text="mine\n")
-        expect(workspace.tracker("s", stale_files.append), await workspace.view(file))
-        put(file, "mine\n")
-        editor.save_buffer(uri)
-        editor.close_buffer(uri)
-        workspace.disk_changed([file])
-        await workspace.settle()
-        assert stale_files == []
-
-    async def test_trackers_are_apart_and_may_be_dropped(self, workspace: Workspace, file: Path) -> None:
-        stale_files: dict[str, list[StaleFile]] = {"one": [], "two": []}
-        for session_id, heard in stale_files.items():
-            expect(workspace.tracker(session_id, heard.append), await workspace.view(file))
-        workspace.drop_tracker("one")
-        put(file, "other")
-        workspace.disk_changed([file])
-        await workspace.settle()
-        assert {session_id: len(found) for session_id, found in stale_files.items()} == {"one": 0, "two": 1}
-
-    async def test_asking_again_for_a_ledger_moves_the_ear(self, workspace: Workspace, file: Path) -> None:
-        first: list[StaleFile] = []
-        second: list[StaleFile] = []
-        tracker = workspace.tracker("s", first.append)
-        expect(tracker, await workspace.view(file))
-        assert workspace.tracker("s", second.append) is tracker
-        put(file, "other")
-        workspace.disk_changed([file])
-        await workspace.settle()
-        assert (len(first), len(second)) == (0, 1)
+async def test_trackers_are_apart_and_may_be_dropped_or_report_elsewhere(
+    workspace: Workspace, file: Path
+) -> None:
+    stale_files: dict[str, list[StaleFile]] = {"one": [], "two": [], "three": []}
+    for session_id, found in stale_files.items():
+        expect(workspace.tracker(session_id, found.append), await workspace.view(file))
+    workspace.drop_tracker("one")
+    elsewhere: list[StaleFile] = []
+    workspace.tracker("three", elsewhere.append)
+    put(file, "other")
+    workspace.disk_changed([file])
+    await workspace.settle()
+    assert [len(found) for found in (*stale_files.values(), elsewhere)] == [0, 1, 0, 1]
 
 
 async def test_listeners_are_called_for_buffers_and_disk_until_they_are_disposed_of(
