@@ -75,8 +75,7 @@ async def test_calls_that_end_at_once_come_in_the_order_they_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "n_live"),
-    [(0, 1), (-3, 1), (1, 1), (2.9, 2), (DEFAULT_CONCURRENCY, 8), (100, 10)],
+    ("concurrency", "n_live"), [(0, 1), (-3, 1), (1, 1), (2.9, 2), (DEFAULT_CONCURRENCY, 8), (100, 10)]
 )
 async def test_no_more_calls_run_at_once_than_the_limit(concurrency: float, n_live: int) -> None:
     bench, ids = Bench(), "abcdefghij"

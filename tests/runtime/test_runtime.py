@@ -183,9 +183,7 @@ asyncio.run(main())
     ("code", "printed"),
     [
         pytest.param(
-            QUICKSTART,
-            "settled\nAssistantTurn(blocks=(TextBlock(text='Hello, world!'),))\n",
-            id="quickstart",
+            QUICKSTART, "settled\nAssistantTurn(blocks=(TextBlock(text='Hello, world!'),))\n", id="quickstart"
         ),
         pytest.param(PURE, "invoking\nInvokeModelEffect\nPublishEffect\n", id="the machine driven directly"),
         pytest.param(EVENTS, "Hello from the mock model.\nsettled True\n", id="events and snapshots"),

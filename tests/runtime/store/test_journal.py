@@ -41,8 +41,9 @@ def kinds_of(root: Path) -> str:
 class Disk:
     """A disk that can be full; it counts the writes that reach it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
         self.path = path
+        self.clock = clock
         self.is_full = False
         self.writes: list[bytes] = []
 
@@ -52,15 +53,15 @@ class Disk:
         append_lines(self.path, data)
         self.writes.append(data)
 
-    def journal(self, clock: Callable[[], int]) -> SessionJournal:
+    def journal(self) -> SessionJournal:
         return SessionJournal(
-            LineWriter("s", self.append), lambda: read_session(read_lines(self.path), "s", clock)
+            LineWriter("s", self.append), lambda: read_session(read_lines(self.path), "s", self.clock)
         )
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    return Disk(tmp_path / "store" / "s.jsonl")
+def disk(tmp_path: Path, clock: Callable[[], int]) -> Disk:
+    return Disk(tmp_path / "store" / "s.jsonl", clock)
 
 
 async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_path: Path) -> None:
@@ -101,27 +102,7 @@ async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore) -
     assert [entry.turn for entry in journal.history.originals()] == [user("a"), user("b")]
 
 
-async def test_a_branch_that_is_there_already_only_moves_the_head(
-    store: SessionStore, tmp_path: Path
-) -> None:
-    journal = store.journal("s")
-    await journal.record([user("a"), user("b")])
-    await journal.branch([user("a")])
-    assert kinds_of(tmp_path) == "nhnhh"
-    assert await store.journal("s").load() == (user("a"),)
-
-
-async def test_an_empty_branch_is_an_empty_view_also_after_a_reload(store: SessionStore) -> None:
-    journal = store.journal("s")
-    await journal.record([user("a"), user("b")])
-    await journal.branch([])
-    again = store.journal("s")
-    assert (await again.load(), again.head) == ((), None)
-    await again.record([user("c")])
-    assert await store.journal("s").load() == (user("c"),)
-
-
-async def test_the_head_can_be_moved_back_and_on(store: SessionStore) -> None:
+async def test_the_head_can_be_moved_back_and_on(store: SessionStore, tmp_path: Path) -> None:
     journal = store.journal("s")
     await journal.record([user("a"), user("b")])
     first, second = journal.history.node_ids
@@ -131,6 +112,13 @@ async def test_the_head_can_be_moved_back_and_on(store: SessionStore) -> None:
     assert await store.journal("s").load() == (user("a"), user("b"))
     with pytest.raises(ValueError, match="no node 'nope'"):
         await journal.move_to(journal.history_at("nope"))
+    await journal.branch([user("a")])
+    assert kinds_of(tmp_path) == "nhnhhhh", "a branch that is there already only moves the head"
+    await journal.branch([])
+    again = store.journal("s")
+    assert (await again.load(), again.head) == ((), None)
+    await again.record([user("c")])
+    assert await store.journal("s").load() == (user("c"),)
 
 
 async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionStore) -> None:
@@ -143,8 +131,8 @@ async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionSt
     assert (again.take_records(), again.take_records()) == (tuple(notes), ())
 
 
-async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int]) -> None:
-    journal = disk.journal(clock)
+async def test_what_is_held_is_one_write(disk: Disk) -> None:
+    journal = disk.journal()
     await journal.record([user("a"), user("b")])
     (first, _), before = journal.history.node_ids, len(disk.writes)
     journal.hold()
@@ -154,7 +142,7 @@ async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int]) -
     assert len(disk.writes) == before
     await journal.release()
     assert len(disk.writes) == before + 1
-    assert await disk.journal(clock).load() == (user("a"), user("c"))
+    assert await disk.journal().load() == (user("a"), user("c"))
 
 
 @pytest.mark.parametrize("record", [{}, {"type": 1}, {"type": "node"}, {"type": "head"}])
@@ -185,8 +173,8 @@ async def test_what_a_crash_left_open_is_healed_on_load_and_ids_still_match(
     assert last.history.node_ids == again.history.node_ids
 
 
-async def test_a_full_disk_is_told_and_nothing_is_lost(disk: Disk, clock: Callable[[], int]) -> None:
-    journal = disk.journal(clock)
+async def test_a_full_disk_is_told_and_nothing_is_lost(disk: Disk) -> None:
+    journal = disk.journal()
     await journal.record([user("a")])
     disk.is_full = True
     for text in "bc":
@@ -195,29 +183,27 @@ async def test_a_full_disk_is_told_and_nothing_is_lost(disk: Disk, clock: Callab
         assert str(disk.path) not in str(caught.value)
     with pytest.raises(StoreUnavailable):
         await journal.append_records([{"type": "meta"}])
-    assert await disk.journal(clock).load() == (user("a"),)
+    assert await disk.journal().load() == (user("a"),)
     disk.is_full = False
     await journal.record([user("d")])
-    again = disk.journal(clock)
+    again = disk.journal()
     assert await again.load() == tuple(map(user, "abcd"))
     assert again.history.node_ids == journal.history.node_ids
 
 
-async def test_a_turn_that_is_none_does_not_take_the_ones_before_it_along(
-    disk: Disk, clock: Callable[[], int]
-) -> None:
-    journal = disk.journal(clock)
+async def test_a_turn_that_is_none_does_not_take_the_ones_before_it_along(disk: Disk) -> None:
+    journal = disk.journal()
     broken: Any = 7
     with pytest.raises(TypeError):
         await journal.record([user("a"), user(TextBlock(broken))])
     await journal.record([user("b")])
-    again = disk.journal(clock)
+    again = disk.journal()
     assert await again.load() == (user("a"), user("b"))
     assert again.integrity.ok
 
 
-async def test_a_caller_that_retries_adds_its_turns_once(disk: Disk, clock: Callable[[], int]) -> None:
-    journal = disk.journal(clock)
+async def test_a_caller_that_retries_adds_its_turns_once(disk: Disk) -> None:
+    journal = disk.journal()
     due: list[Turn] = [user("a")]
     disk.is_full = True
     with pytest.raises(StoreUnavailable):
@@ -227,13 +213,12 @@ async def test_a_caller_that_retries_adds_its_turns_once(disk: Disk, clock: Call
         await journal.record(due)
     disk.is_full = False
     await journal.record(due)
-    assert await disk.journal(clock).load() == (user("a"), user("b"))
     await journal.record([user("c")])
-    assert await disk.journal(clock).load() == (user("a"), user("b"), user("c"))
+    assert await disk.journal().load() == (user("a"), user("b"), user("c"))
 
 
-async def test_closing_writes_what_waits(disk: Disk, clock: Callable[[], int]) -> None:
-    journal = disk.journal(clock)
+async def test_closing_writes_what_waits(disk: Disk) -> None:
+    journal = disk.journal()
     disk.is_full = True
     with pytest.raises(StoreUnavailable):
         await journal.record([user("a")])
@@ -241,11 +226,11 @@ async def test_closing_writes_what_waits(disk: Disk, clock: Callable[[], int]) -
         await journal.close()
     disk.is_full = False
     await journal.close()
-    assert await disk.journal(clock).load() == (user("a"),)
+    assert await disk.journal().load() == (user("a"),)
 
 
-async def test_a_cancelled_caller_does_not_tear_the_file(disk: Disk, clock: Callable[[], int]) -> None:
-    journal = disk.journal(clock)
+async def test_a_cancelled_caller_does_not_tear_the_file(disk: Disk) -> None:
+    journal = disk.journal()
     await journal.load()
     task = asyncio.ensure_future(journal.record([user("a")]))
     await asyncio.sleep(0)
@@ -254,11 +239,11 @@ async def test_a_cancelled_caller_does_not_tear_the_file(disk: Disk, clock: Call
         await task
     await journal.record([user("b")])
     await journal.close()
-    assert await disk.journal(clock).load() == (user("a"), user("b"))
+    assert await disk.journal().load() == (user("a"), user("b"))
 
 
 async def test_the_event_loop_is_never_blocked_by_the_disk(
-    disk: Disk, clock: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
     loop_ran = asyncio.Event()
@@ -267,7 +252,7 @@ async def test_the_event_loop_is_never_blocked_by_the_disk(
         asyncio.run_coroutine_threadsafe(loop_ran.wait(), loop).result()
 
     monkeypatch.setattr(disk, "append", append_when_the_loop_ran)
-    recording = asyncio.ensure_future(disk.journal(clock).record([user("a")]))
+    recording = asyncio.ensure_future(disk.journal().record([user("a")]))
     loop.call_soon(loop_ran.set)
     await recording
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -15,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
 from sidecar.runtime.store.codec import encode_line, encode_record, head_record, node_record
+from sidecar.runtime.store.session_store import session_id_of, stem_of
 from turns import user
 
 Clock = Callable[[], int]
@@ -95,19 +100,12 @@ async def test_appends_of_one_session_keep_their_order(store: SessionStore, cloc
 
 
 async def test_only_session_files_are_listed(store: SessionStore, tmp_path: Path) -> None:
-    for name in ("b", "a"):
+    for name in ("../b", "a"):
         await store.append_node(name, SessionGraph(name).append(user(name)))
+    assert os.listdir(tmp_path) == ["store"]
     for name in ("a.jsonl.torn", "a.lock", "notes.txt", "not ours.jsonl"):
         (tmp_path / "store" / name).touch()
-    assert await store.list_sessions() == ["a", "b"]
-
-
-@pytest.mark.parametrize("session_id", ["../escape", "/etc/passwd", "a\0b", "CON", "", "é 😀", ".."])
-async def test_hostile_ids_stay_inside(store: SessionStore, tmp_path: Path, session_id: str) -> None:
-    await store.append_node(session_id, SessionGraph(session_id).append(user("x")))
-    assert os.listdir(tmp_path) == ["store"]
-    assert await store.list_sessions() == [session_id]
-    assert (await store.load_session(session_id)).leaf is not None
+    assert sorted(await store.list_sessions()) == ["../b", "a"]
 
 
 async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionStore) -> None:
@@ -323,3 +321,44 @@ async def test_a_session_that_is_read_again_is_the_same_while_its_file_is(
     assert again is not longer
     await store.delete("s")
     assert (await store.open("s")).graph.leaf is None
+
+
+@pytest.mark.parametrize(
+    ("session_id", "stem"),
+    [
+        pytest.param("s-1_a.b", "s-1_a.b", id="a safe id is its own name"),
+        pytest.param("../escape", "%2E%2E%2Fescape", id="no way up"),
+        pytest.param("/etc/passwd", "%2Fetc%2Fpasswd", id="no absolute path"),
+        pytest.param("..\\up", "%2E%2E%5Cup", id="no way up on Windows"),
+        pytest.param("CON", "%43ON", id="no device"),
+        pytest.param("nul.txt", "%6Eul%2Etxt", id="no device with an extension"),
+        pytest.param(".hidden", "%2Ehidden", id="no hidden file"),
+        pytest.param("dot.", "%64ot%2E", id="no dot at the end"),
+        pytest.param("a\0b", "%61%00b", id="no NUL"),
+        pytest.param("", "%", id="nothing"),
+        pytest.param("%61", "%2561", id="what looks escaped"),
+        pytest.param("a" * 129, "%61" + "a" * 128, id="long"),
+        pytest.param("é😀", "%C3%A9%F0%9F%98%80", id="beyond ASCII"),
+    ],
+)
+def test_any_id_becomes_a_safe_name(session_id: str, stem: str) -> None:
+    assert stem_of(session_id) == stem
+    assert session_id_of(stem) == session_id
+
+
+def test_an_absurd_id_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="1000 characters is too long"):
+        stem_of("/" * 1000)
+
+
+@pytest.mark.parametrize("stem", ["no id of ours", "%2e%2e", "%ff", "%zz", "a%62", "x" * 300])
+def test_names_that_no_id_has_are_none(stem: str) -> None:
+    assert session_id_of(stem) is None
+
+
+@given(st.text(st.characters(), max_size=20) | st.from_regex(r"[\w.\\/%-]{1,8}", fullmatch=True))
+def test_every_id_stays_in_the_folder_and_comes_back(session_id: str) -> None:
+    stem = stem_of(session_id)
+    assert session_id_of(stem) == session_id
+    assert re.fullmatch(r"[A-Za-z0-9._%-]+", stem)
+    assert Path("root", stem).resolve().parent == Path("root").resolve()

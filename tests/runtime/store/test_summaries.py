@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionStore, StoredSummary
 from sidecar.runtime.store.place import ALL_SESSIONS, ListSessions
+from turns import user
 
 
 @dataclass(frozen=True)
@@ -42,39 +42,25 @@ async def test_the_newest_meta_counts(store: SessionStore, tmp_path: Path) -> No
     assert summary.size_bytes == path.stat().st_size
 
 
-@pytest.mark.parametrize("n_chars", [10, 70_000, 700_000])
-async def test_it_is_found_however_much_follows(store: SessionStore, n_chars: int) -> None:
+async def found_meta(store: SessionStore) -> object:
+    summary = await store.summary("s")
+    assert summary is not None
+    return summary.meta
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 10, "x" * 700_000, '{"type":"meta","title":"no"}\n{"type":"meta"}'], ids=len
+)
+async def test_it_is_found_whatever_follows(store: SessionStore, tmp_path: Path, text: str) -> None:
     journal = store.journal("s")
+    await journal.record([user("a")])
+    assert await found_meta(store) is None
     await journal.append_records([meta("found")])
-    await journal.record([UserTurn((TextBlock("x" * n_chars),))])
-    summary = await store.summary("s")
-    assert summary is not None
-    assert summary.meta == meta("found")
-
-
-async def test_a_conversation_about_metas_does_not_deceive(store: SessionStore) -> None:
-    journal = store.journal("s")
-    await journal.append_records([meta("real")])
-    await journal.record([UserTurn((TextBlock('{"type":"meta","title":"no"}\n{"type":"meta"}'),))])
-    summary = await store.summary("s")
-    assert summary is not None
-    assert summary.meta == meta("real")
-
-
-async def test_a_torn_meta_is_passed_over(store: SessionStore, tmp_path: Path) -> None:
-    await store.journal("s").append_records([meta("whole")])
+    await journal.record([user(text)])
+    assert await found_meta(store) == meta("found")
     with (tmp_path / "store" / "s.jsonl").open("ab") as file:
         file.write(b'{"type":"meta","tit')
-    summary = await store.summary("s")
-    assert summary is not None
-    assert summary.meta == meta("whole")
-
-
-async def test_a_session_without_meta_has_none(store: SessionStore) -> None:
-    await store.journal("s").record([UserTurn((TextBlock("a"),))])
-    summary = await store.summary("s")
-    assert summary is not None
-    assert summary.meta is None
+    assert await found_meta(store) == meta("found")
 
 
 async def test_all_sessions_the_newest_first(store: SessionStore, tmp_path: Path) -> None:
@@ -100,7 +86,7 @@ async def test_stores_of_one_folder_list_what_any_of_them_wrote(tmp_path: Path) 
     journals = {name: stores[0].journal(name) for name in "ab"}
     for name, journal in journals.items():
         await journal.append_records([meta(f"{name}1")])
-    await stores[0].journal("c").record([UserTurn((TextBlock("no meta"),))])
+    await stores[0].journal("c").record([user("no meta")])
     assert await titles(first) == await titles(second) == [("b", "b1"), ("a", "a1")]
     await journals["a"].append_records([meta("a2")])
     assert await titles(second) == [("b", "b1"), ("a", "a2")]
