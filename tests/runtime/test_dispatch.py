@@ -108,8 +108,13 @@ async def test_calls_that_may_change_something_run_alone_and_in_order(ids: str, 
     assert [signal.id for signal in await round_] == [each for group in groups for each in reversed(group)]
 
 
-async def test_no_calls_end_at_once() -> None:
-    assert await collect(create_scheduler(Bench()).run([], CancelToken())) == []
+@pytest.mark.parametrize(("ids", "is_cancelled"), [("", False), ("ab", True)])
+async def test_nothing_to_run_ends_at_once(ids: str, is_cancelled: bool) -> None:
+    bench, token = Bench(), CancelToken()
+    if is_cancelled:
+        token.cancel()
+    assert await collect(create_scheduler(bench).run(calls(ids), token)) == []
+    assert bench.started == []
 
 
 async def test_calls_that_were_not_started_are_skipped_after_a_cancel() -> None:
@@ -121,13 +126,6 @@ async def test_calls_that_were_not_started_are_skipped_after_a_cancel() -> None:
     bench.end("a")
     assert await round_ == [done("b"), done("a")]
     assert bench.started == ["a", "b"]
-
-
-async def test_a_round_that_is_cancelled_before_it_begins_runs_nothing() -> None:
-    bench, token = Bench(), CancelToken()
-    token.cancel()
-    assert await collect(create_scheduler(bench).run(calls("ab"), token)) == []
-    assert bench.started == []
 
 
 async def test_each_call_has_a_token_of_its_own_below_the_round_s() -> None:
@@ -189,10 +187,10 @@ async def test_a_runner_that_raises_before_it_awaits_is_no_exception() -> None:
     assert await collect(round_) == [done("a", "at once", is_error=True)]
 
 
-async def test_a_wrong_id_is_put_right() -> None:
+async def test_twins_are_answered_twice_and_a_wrong_id_is_put_right() -> None:
     tools = FunctionTools(ls=lambda call, cancel: _give(ToolOutcome("other", "out", True)))
-    round_ = create_scheduler(tools.runner).run(calls("ab"), CancelToken())
-    assert await collect(round_) == [done("a", is_error=True), done("b", is_error=True)]
+    round_ = create_scheduler(tools.runner).run(calls("aab"), CancelToken())
+    assert await collect(round_) == [done(each, is_error=True) for each in "aab"]
 
 
 async def test_a_wrong_return_value_becomes_an_error() -> None:
@@ -203,12 +201,6 @@ async def test_a_wrong_return_value_becomes_an_error() -> None:
     round_ = create_scheduler(Careless()).run(calls("a"), CancelToken())
     message = "the tool returned NoneType and not an outcome"
     assert await collect(round_) == [done("a", message, is_error=True)]
-
-
-async def test_twins_are_run_and_answered_twice() -> None:
-    bench = Bench()
-    bench.end("a")
-    assert await collect(create_scheduler(bench).run(calls("aa"), CancelToken())) == [done("a"), done("a")]
 
 
 async def test_a_tool_that_ignores_its_token_is_ended_by_force() -> None:
@@ -250,13 +242,6 @@ async def test_a_round_that_is_left_early_leaves_nothing_behind() -> None:
     assert bench.tokens["b"].cancelled
 
 
-async def test_a_round_that_ended_well_cancels_nobody() -> None:
-    bench = Bench()
-    bench.end("a")
-    await collect(create_scheduler(bench).run(calls("a"), CancelToken()))
-    assert not bench.tokens["a"].cancelled
-
-
 async def test_who_starts_is_told_in_batches() -> None:
     bench, told = Bench(), list[list[str]]()
     scheduler = create_scheduler(bench, 2, on_start=lambda new: told.append([call.id for call in new]))
@@ -269,6 +254,7 @@ async def test_who_starts_is_told_in_batches() -> None:
     bench.end("b")
     bench.end("c")
     await round_
+    assert not any(token.cancelled for token in bench.tokens.values()), "a round that ended well"
 
 
 async def test_a_thread_may_cancel_a_round() -> None:

@@ -7,27 +7,27 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     Conversation,
     DoneEmission,
     Emission,
     StreamOptions,
     TextBlock,
     TextEmission,
-    ToolCallBlock,
     Turn,
     Usage,
     UsageEmission,
 )
 from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.conductor.run_loop import Backstop
-from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
+from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, ToolCall
 from sidecar.runtime.memory import (
     DISTILL_INSTRUCTION,
     SUMMARY_HEADING,
@@ -36,7 +36,7 @@ from sidecar.runtime.memory import (
     tokens_of,
 )
 from sidecar.runtime.wire import build_conversation
-from turns import assistant, user
+from turns import assistant, texts, tool_call, user
 
 CARD = replace(MOCK_CARD, id="m", context_window=2_000)
 TRIGGER = 1_600
@@ -76,10 +76,8 @@ class Distiller:
         return len(self.calls) - len(self.asked)
 
 
-def agent_with(
-    history: Sequence[Turn], model: Distiller, compaction: CompactionPolicy | None = None, **deps: Any
-) -> Agent:
-    config = AgentConfig(model="m", compaction=compaction, tools=deps.pop("tools", None))
+def agent_with(history: Sequence[Turn], model: Distiller, **deps: Any) -> Agent:
+    config = AgentConfig(model="m", compaction=deps.pop("compaction", None), tools=deps.pop("tools", None))
     journal = MemoryJournal()
     journal.turns = AppendOnlySeq(history)
     return create_agent(
@@ -93,8 +91,7 @@ async def test_the_default_policy_keeps_the_newest_turns_and_the_question() -> N
     final = await agent_with(history, model, on_compaction=told.append).submit("new")
     (asked,) = model.asked
     assert asked[-1] == user("new")
-    assert isinstance(asked[0].blocks[0], TextBlock)
-    assert asked[0].blocks[0].text == f"{SUMMARY_HEADING}\nthe gist"
+    assert texts(asked)[0] == f"{SUMMARY_HEADING}\nthe gist"
     kept = asked[1:]
     assert kept == (*history, user("new"))[-len(kept) :]
     assert 1 < len(kept) <= 8
@@ -116,7 +113,7 @@ async def test_the_newest_prompt_survives_a_long_round_of_tools() -> None:
             number = len(self.asked)
             if number > 20:
                 return self._speak(TextEmission("done"))
-            return self._speak(DoneEmission(AssistantTurn((ToolCallBlock(f"c{number}", "read", {}),))))
+            return self._speak(DoneEmission(tool_call(f"c{number}")))
 
     model, told = Busy(), list[LiveCompaction]()
     agent = agent_with([], model, tools=FunctionTools(read=read), on_compaction=told.append)
@@ -136,25 +133,32 @@ async def test_a_compaction_costs_no_turn_and_no_usage() -> None:
     assert model.n_distillations > 0
 
 
-async def test_compaction_is_switched_off_by_name() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"compaction": NO_COMPACTION}, {"get_card": lambda model_id: None}],
+    ids=["by name", "no card"],
+)
+async def test_compaction_is_off(options: dict[str, Any]) -> None:
     model = Distiller()
-    await agent_with(chat(40), model, NO_COMPACTION).submit("new")
+    await agent_with(chat(40), model, **options).submit("new")
     assert (model.n_distillations, len(model.asked[0])) == (0, 41)
 
 
-async def test_a_model_without_a_card_is_never_compacted() -> None:
-    model = Distiller()
-    await agent_with(chat(40), model, get_card=lambda model_id: None).submit("new")
-    assert (model.n_distillations, len(model.asked[0])) == (0, 41)
+class Cancelling(Distiller):
+    """A distiller that ends as cancelled."""
+
+    async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
+        if emission is self.gist:
+            raise asyncio.CancelledError
+        yield emission
 
 
-async def test_the_run_goes_on_with_a_local_gist_where_the_distiller_says_nothing() -> None:
-    model, told = Distiller(UsageEmission(Usage(1, 1))), list[LiveCompaction]()
-    history = [user("Never touch main. " + "x" * 400), *chat(20)]
+@pytest.mark.parametrize("model", [Distiller(UsageEmission(Usage(1, 1))), Cancelling()])
+async def test_a_distiller_that_says_nothing_costs_only_its_gist(model: Distiller) -> None:
+    told, history = list[LiveCompaction](), [user("Never touch main. " + "x" * 400), *chat(20)]
     final = await agent_with(history, model, on_compaction=told.append).submit("new")
-    assert (final.phase, told[0].source) == ("settled", "local")
-    assert isinstance(final.messages[0].blocks[0], TextBlock)
-    assert "Never touch main." in final.messages[0].blocks[0].text
+    assert (final.phase, final.error, [each.source for each in told]) == ("settled", None, ["local"])
+    assert "Never touch main." in texts(final.messages)[0]
 
 
 async def test_an_abort_ends_the_distiller() -> None:
@@ -195,18 +199,6 @@ async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None
     return await backstop.relieve(turns, conversation, CancelToken())
 
 
-async def test_a_distiller_that_ends_as_cancelled_costs_only_its_gist() -> None:
-    class Cancelling(Distiller):
-        async def _speak(self, emission: Emission) -> AsyncIterator[Emission]:
-            if emission is self.gist:
-                raise asyncio.CancelledError
-            yield emission
-
-    told = list[LiveCompaction]()
-    final = await agent_with(chat(20), Cancelling(), on_compaction=told.append).submit("new")
-    assert (final.phase, final.error, [each.source for each in told]) == ("settled", None, ["local"])
-
-
 async def test_system_prompt_and_tools_count() -> None:
     history = chat(14)
     assert await relief(history) is None
@@ -216,17 +208,18 @@ async def test_system_prompt_and_tools_count() -> None:
 
 
 async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
-    backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
+    backstop = make()
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         backstop.is_due(step, build_conversation((), AgentConfig(model="m")))
         assert tokens_of(backstop.n_chars, len(step)) == live_tokens(tuple(step))
 
 
-async def test_the_overhead_follows_tools_that_change() -> None:
-    def make() -> Backstop:
-        return Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
+def make() -> Backstop:
+    return Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
 
+
+async def test_the_overhead_follows_tools_that_change() -> None:
     backstop, weights = make(), list[int]()
     for n_tools in (0, 3, 80, 3):
         tools = FunctionTools(**{f"tool{n:03}": None for n in range(n_tools)})
