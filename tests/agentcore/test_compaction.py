@@ -38,6 +38,7 @@ from sidecar.agentcore.summaries import LOCAL_HEADING
 Draw = Callable[..., list[AgentMessage]]
 Clock = Callable[[], datetime]
 Feed = Literal["raw", "view"]
+CONFIG = CompactionConfig(ScriptedChatModel(), 1000, 200, 100)
 FEEDS = [pytest.param("raw", id="fed the raw history"), pytest.param("view", id="fed its own view")]
 
 
@@ -90,18 +91,12 @@ def summary_of(view: Sequence[AgentMessage]) -> CompactionSummary:
 @pytest.mark.parametrize(
     ("letters", "config"),
     [
-        pytest.param("", CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="no messages"),
-        pytest.param("ua" * 100, CompactionConfig(None, 1000, 200, 100), id="no model"),
-        pytest.param("ua" * 100, CompactionConfig(ScriptedChatModel(), 0), id="no window"),
-        pytest.param(
-            "ua" * 100, CompactionConfig(ScriptedChatModel(), 500, 1000, 100), id="a reserve over the window"
-        ),
-        pytest.param(
-            "ua" * 40, CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="not over the threshold"
-        ),
-        pytest.param(
-            "x" * 100, CompactionConfig(ScriptedChatModel(), 1000, 200, 100), id="nothing that is sent"
-        ),
+        pytest.param("", CONFIG, id="no messages"),
+        pytest.param("ua" * 100, replace(CONFIG, model=None), id="no model"),
+        pytest.param("ua" * 100, replace(CONFIG, context_window=0), id="no window"),
+        pytest.param("ua" * 100, replace(CONFIG, reserve_tokens=1000), id="a reserve over the window"),
+        pytest.param("ua" * 40, CONFIG, id="not over the threshold"),
+        pytest.param("x" * 100, CONFIG, id="nothing that is sent"),
     ],
 )
 async def test_the_very_input_comes_back(draw: Draw, letters: str, config: CompactionConfig) -> None:

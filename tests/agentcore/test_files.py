@@ -8,19 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.agentcore.files import (
-    FileLists,
-    file_lists,
-    render_sections,
-    split_sections,
-)
-from sidecar.agentcore.messages import (
-    AgentMessage,
-    CompactionSummary,
-    Message,
-    call_block,
-    tool_message,
-)
+from sidecar.agentcore.files import FileLists, file_lists, render_sections, split_sections
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, call_block, tool_message
 from sidecar.text.calls import ToolEffects
 
 
@@ -59,9 +48,7 @@ OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error
         pytest.param([call("write", path="a"), FAILED], FileLists(), id="nor a failed write"),
         pytest.param([READ_A, FAILED], FileLists(), id="what could not be read was not read"),
         pytest.param(
-            [call("bash", command="make > build.log")],
-            FileLists((), ("build.log",)),
-            id="a shell's writes",
+            [call("bash", command="make > build.log")], FileLists((), ("build.log",)), id="a shell's writes"
         ),
         pytest.param(
             [call("bash", command="cd x; cat a; mv b c; make 2>&1 >/dev/null")],

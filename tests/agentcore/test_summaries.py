@@ -90,31 +90,22 @@ async def test_one_call_for_whole_turns(draw: Draw) -> None:
     assert (written.text, written.source, written.failed) == ("the summary", "model", False)
 
 
+WHOLE = "Goal, Constraints & Preferences, Progress, Key Decisions, Next Steps, Critical Context"
+SPLIT_TURN = "Original Request, Early Progress, Context for Suffix"
+
+
 @pytest.mark.parametrize(
     ("instruction", "headings"),
     [
-        pytest.param(
-            text,
-            [
-                "Goal",
-                "Constraints & Preferences",
-                "Progress",
-                "Key Decisions",
-                "Next Steps",
-                "Critical Context",
-            ],
-            id=name,
-        )
-        for name, text in (("fresh", HISTORY_INSTRUCTION), ("update", UPDATE_INSTRUCTION))
-    ]
-    + [
-        pytest.param(text, ["Original Request", "Early Progress", "Context for Suffix"], id=name)
-        for name, text in (("prefix", PREFIX_INSTRUCTION), ("prefix update", PREFIX_UPDATE_INSTRUCTION))
+        pytest.param(HISTORY_INSTRUCTION, WHOLE, id="fresh"),
+        pytest.param(UPDATE_INSTRUCTION, WHOLE, id="update"),
+        pytest.param(PREFIX_INSTRUCTION, SPLIT_TURN, id="prefix"),
+        pytest.param(PREFIX_UPDATE_INSTRUCTION, SPLIT_TURN, id="prefix update"),
     ],
 )
-def test_each_instruction_names_its_headings(instruction: str, headings: list[str]) -> None:
+def test_each_instruction_names_its_headings(instruction: str, headings: str) -> None:
     asked = [line.removeprefix("## ") for line in instruction.split("\n") if line.startswith("## ")]
-    assert asked == headings
+    assert ", ".join(asked) == headings
 
 
 async def test_an_earlier_summary_is_updated() -> None:
@@ -136,16 +127,12 @@ async def test_a_split_turn_is_written_apart(draw: Draw) -> None:
     written = await write(model, draw("uaucta"), plan_of(5, turn_start=2))
     history, prefix = model.calls
     assert written.text == f"history{SPLIT}prefix"
-    assert ("u2" in history.prompt, "u0" in history.prompt, HISTORY_INSTRUCTION in history.prompt) == (
-        False,
-        True,
-        True,
-    )
-    assert ("u2" in prefix.prompt, "u0" in prefix.prompt, PREFIX_INSTRUCTION in prefix.prompt) == (
-        True,
-        False,
-        True,
-    )
+    for call, instruction, shown, other in (
+        (history, HISTORY_INSTRUCTION, "u0", "u2"),
+        (prefix, PREFIX_INSTRUCTION, "u2", "u0"),
+    ):
+        assert instruction in call.prompt
+        assert (shown in call.prompt, other in call.prompt) == (True, False)
     assert (prefix.max_tokens, prefix.thinking) == (8192, None)
 
 
@@ -341,19 +328,13 @@ IMAGE = ContentBlock("image", image=Image("abc", mime_type="image/png"))
                     call_block("2", "read", '{"path":"a"}'),
                 ),
             ),
-            [
-                "[Assistant thinking]: hm",
-                "[Assistant]: well",
-                "[Assistant tool calls]: ls(); read(path=a)",
-            ],
+            ["[Assistant thinking]: hm", "[Assistant]: well", "[Assistant tool calls]: ls(); read(path=a)"],
             id="assistant: thinking, text, calls",
         ),
         pytest.param(tool_message("1", "ok"), ["[Tool result]: ok"], id="tool result"),
         pytest.param(tool_message("1", "no", is_error=True), ["[Tool result error]: no"], id="an error"),
         pytest.param(
-            tool_message("1", "ok", tool_name="ls"),
-            ["[Tool result]: ok\n(tool: ls)"],
-            id="whose result",
+            tool_message("1", "ok", tool_name="ls"), ["[Tool result]: ok\n(tool: ls)"], id="whose result"
         ),
         pytest.param(text_message("system", "be kind"), ["[System]: be kind"], id="system notes"),
         pytest.param(Message("user", (text_block("see"), IMAGE)), ["[User]: see\n[image]"], id="images"),

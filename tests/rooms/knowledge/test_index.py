@@ -260,30 +260,25 @@ def test_what_cannot_be_opened_is_not_broken(tmp_path: Path) -> None:
     assert not is_broken(sqlite3.ProgrammingError("closed"))
 
 
-async def test_the_thread_survives_a_file_that_breaks_under_it(tmp_path: Path) -> None:
-    """The work is done on a new index, and the owner is told to feed it."""
-    path = tmp_path / "index.db"
-    filled(path)
+def overwrite_pages(path: Path) -> None:
+    size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(8192)
-        file.write(b"\xff" * (path.stat().st_size - 8192))
-    lost = asyncio.Event()
+        file.write(b"\xff" * (size - 8192))
+
+
+@pytest.mark.parametrize("harm", [overwrite_pages, raise_version])
+async def test_the_thread_goes_on_with_a_new_index_and_tells_its_owner_to_feed_it(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    path, lost = tmp_path / "index.db", asyncio.Event()
+    filled(path)
+    harm(path)
     thread = IndexThread(path, lost.set)
     assert await thread.call(lambda index: index.find("parser", limit=5)) == []
     await lost.wait()
     await thread.call(lambda index: index.put(Document(room="r", key="k", title="", text="parser")))
     assert await thread.call(lambda index: index.keys("r")) == {"k"}
-    await thread.close()
-
-
-async def test_the_thread_says_that_an_old_index_was_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "index.db"
-    filled(path)
-    raise_version(path)
-    lost = asyncio.Event()
-    thread = IndexThread(path, lost.set)
-    assert await thread.call(lambda index: index.keys("r")) == frozenset()
-    await lost.wait()
     await thread.close()
 
 

@@ -138,12 +138,7 @@ def test_fitting_cut_keeps_the_longest_tail_that_fits(costs: list[int], budget: 
 
 
 @given(
-    st.integers(0, 20_000),
-    st.integers(0, 500),
-    st.integers(0, 5000),
-    COSTS,
-    st.booleans(),
-    st.integers(0, 8),
+    st.integers(0, 20_000), st.integers(0, 500), st.integers(0, 5000), COSTS, st.booleans(), st.integers(0, 8)
 )
 def test_plan_cut_leaves_what_fits(
     room: int, injected: int, backlog: int, window: list[int], folded: bool, min_events: int
