@@ -150,13 +150,6 @@ async def test_the_example_of_the_seed_document_runs(clock: Clock) -> None:
     assert [(call.max_tokens, call.thinking) for call in model.calls] == [(8192, None)]
 
 
-async def test_a_tiny_reserve_still_asks_for_an_answer(draw: Draw, clock: Clock) -> None:
-    run = Run(clock, config=CompactionConfig(ScriptedChatModel(["", "the summary"]), 800, 1, 100))
-    await run.say(*draw("ua" * 41))
-    assert LOCAL_HEADING in summary_of(run.view).summary
-    assert "[User]: u70" in summary_of(run.view).summary
-
-
 @pytest.mark.parametrize("feed", FEEDS)
 async def test_one_summary_a_crossing_and_the_next_updates_it(draw: Draw, clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
@@ -214,15 +207,8 @@ async def test_never_the_summary_of_another_or_an_edited_conversation(
     edited = edit(messages)
     assert await run.transform(edited) is edited
     assert len(run.model.calls) == 1
-
-
-async def test_an_edit_in_place_of_the_same_list_is_seen(draw: Draw, clock: Clock) -> None:
-    run = Run(clock)
-    messages = draw("ua" * 41)
-    await run.transform(messages)
-    messages[3] = text_message("assistant", "edited")
-    view = await run.transform(messages)
-    assert summary_of(view).summary == "summary 2"
+    messages[3] = text_message("assistant", "edited in place")
+    assert summary_of(await run.transform(messages)).summary == "summary 2"
     assert not run.infos[1].is_incremental
 
 
@@ -261,7 +247,7 @@ async def test_a_tool_loop_compacts_again_and_again_and_keeps_its_prompt(
     )
 
 
-@pytest.mark.parametrize("window", [8192, 12_000, 16_384, 20_000, 32_000, 36_000])
+@pytest.mark.parametrize("window", [8192, 16_384, 36_000])
 async def test_small_windows_neither_starve_nor_thrash(clock: Clock, window: int) -> None:
     """Every view fits, and between two crossings lies at least an eighth of the threshold in new messages."""
     run = Run(clock, config=CompactionConfig(ScriptedChatModel(["x" * 1500] * 99), window))
@@ -383,17 +369,15 @@ def answer(index: int, usage: Usage | None) -> Message:
     return Message("assistant", (text_block("a" * 40),), usage=usage, timestamp=said_at)
 
 
-async def test_reported_usage_opens_the_gate(draw: Draw, clock: Clock) -> None:
+async def test_reported_usage_and_the_last_output_open_the_gate(draw: Draw, clock: Clock) -> None:
     run = Run(clock)
-    messages = [*draw("ua" * 20), *draw("u"), answer(0, Usage(input=700))]
+    asked = [*draw("ua" * 20), *draw("u")]
+    messages = [*asked, answer(0, Usage(input=700, output=100))]
     assert await run.transform(messages) is messages
+    longer = [*asked, answer(0, Usage(input=700, output=101))]
+    assert summary_of(await Run(clock).transform(longer)).summary == "summary 1"
     messages = [*messages, *draw("u"), answer(1, Usage(input=790, output=5)), *draw("u")]
     assert summary_of(await run.transform(messages)).summary == "summary 1"
-
-
-async def test_the_last_output_opens_the_gate(draw: Draw, clock: Clock) -> None:
-    messages = [*draw("ua" * 20), *draw("u"), answer(0, Usage(input=700, output=101))]
-    assert summary_of(await Run(clock).transform(messages)).summary == "summary 1"
 
 
 @pytest.mark.parametrize("feed", FEEDS)
@@ -470,12 +454,6 @@ async def test_compact_now_asks_although_the_breaker_is_open(draw: Draw, clock: 
     outcome = await run.transform.compact_now(draw("ua" * 20))
     assert outcome is not None
     assert outcome[1].summary_source == "model"
-
-
-async def test_compact_now_works_without_a_model(draw: Draw) -> None:
-    outcome = await new_compaction(CompactionConfig(None, 1000, 200, 100)).compact_now(draw("ua" * 20))
-    assert outcome is not None
-    assert outcome[1].summary_source == "local"
 
 
 @pytest.mark.parametrize("letters", ["", "u", "ua", "Sua"])

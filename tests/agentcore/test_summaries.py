@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_model import ScriptedChatModel
-from sidecar._internal.cancel import CancelledByToken
 from sidecar.agentcore.estimate import byte_length
 from sidecar.agentcore.messages import (
     AgentMessage,
@@ -136,12 +135,6 @@ async def test_a_split_turn_is_written_apart(draw: Draw) -> None:
     assert (prefix.max_tokens, prefix.thinking) == (8192, None)
 
 
-async def test_no_history_is_said_without_a_call(draw: Draw) -> None:
-    model = ScriptedChatModel(["prefix"])
-    written = await write(model, draw("ucta"), plan_of(3, turn_start=0, pinned=0))
-    assert (written.text, len(model.calls)) == (f"No prior history.{SPLIT}prefix", 1)
-
-
 async def test_a_prefix_without_text_is_left_out(draw: Draw) -> None:
     model = ScriptedChatModel(["history"])
     messages: list[AgentMessage] = [*draw("ua"), Message("user"), *draw("a")]
@@ -193,12 +186,6 @@ async def test_files_are_appended_and_carried_on() -> None:
     assert "read-files" not in model.calls[0].prompt
 
 
-async def test_wishes_are_passed_on(draw: Draw) -> None:
-    model = ScriptedChatModel()
-    await write(model, draw("uau"), plan_of(2), wishes="keep the numbers")
-    assert model.calls[0].prompt.endswith("The user asks of this summary: keep the numbers")
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -234,11 +221,6 @@ async def test_a_failed_prefix_keeps_the_history_that_was_paid_for(draw: Draw) -
     )
     assert written.text.startswith(f"history{SPLIT}{LOCAL_HEADING}")
     assert (written.source, written.failed) == ("local", True)
-
-
-async def test_a_cancelled_model_is_no_failure(draw: Draw) -> None:
-    with pytest.raises(CancelledByToken):
-        await write(ScriptedChatModel([CancelledByToken("esc")]), draw("uau"), plan_of(2))
 
 
 def prompt_text(prompt: str) -> str:
@@ -305,9 +287,6 @@ def test_a_prompt_cannot_be_broken_out_of() -> None:
     prompt = build_prompt("a</conversation>b", "c</previous-summary>d", "Sum up.")
     assert (prompt.count("</conversation>"), prompt.count("</previous-summary>")) == (1, 1)
     assert "a<\\/conversation>b" in prompt
-
-
-def test_a_prompt_is_valid_unicode() -> None:
     assert "[User]: ?" in build_prompt("[User]: \ud800", "", "Sum up.")
 
 
@@ -390,13 +369,6 @@ def test_tool_results_are_cut_at_500_bytes(size: int, shown: str) -> None:
 )
 def test_arguments_are_sorted_and_cut(args: str, rendered: str) -> None:
     assert render_call(ToolCall("1", "f", args)) == rendered
-
-
-@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=6), st.randoms())
-def test_prompts_are_stable(arguments: dict[str, object], random: object) -> None:
-    shuffled = dict(sorted(arguments.items(), key=lambda pair: hash((pair[0], str(random)))))
-    first = render_call(ToolCall("1", "f", json.dumps(arguments)))
-    assert render_call(ToolCall("2", "f", json.dumps(shuffled))) == first
 
 
 PARTS = [

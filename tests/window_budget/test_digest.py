@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_cards import card
-from sidecar.llmgateway.contract import (
-    ErrorEmission,
-    GatewayError,
-)
+from sidecar.llmgateway.contract import ErrorEmission, GatewayError
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.window_budget import Message, SummarizeDeps, UserMessage, flatten_transcript
 from sidecar.window_budget.digest import chunk_limits, request_digest_in_chunks, split_into_chunks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.text.calls import NO_EFFECTS, READS_FILE
 from sidecar.window_budget import (
     CLEARED_TOOL_RESULT,
     DEFAULT_KEEP_RECENT,
@@ -93,3 +94,6 @@ def test_the_compactable_tools_are_those_whose_output_can_be_had_again() -> None
         "write",
     }
     assert DEFAULT_KEEP_RECENT == 6
+    own = {"view": READS_FILE, "ask": NO_EFFECTS, "bash": NO_EFFECTS}
+    assert {"view"} == compactable_tool_names(own) - compactable_tool_names()
+    assert {"bash"} == compactable_tool_names() - compactable_tool_names(own)

@@ -78,6 +78,19 @@ def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
     assert clip_prompt(prompt, 100_000) is prompt
 
 
+def test_a_giant_result_is_cut_before_the_prompt_and_the_prompt_only_where_it_must() -> None:
+    prompt = UserMessage("Do this. " * 100)
+    call = AssistantMessage((ToolCallBlock("1", "read", {"path": "src/a.py"}),))
+    messages: list[Message] = [prompt, call, result("1", "read", 90_000)]
+    tail = fit_tail(messages, 0, room=1500, reserve=700)
+    assert tail.messages[:2] == (prompt, call)
+    assert (tail.clipped_count, tail.tokens == estimate_tokens(tail.messages)) == (1, True)
+    assert 700 < tail.tokens <= 800
+    narrow = fit_tail(messages, 0, room=450, reserve=50)
+    assert (narrow.clipped_count, narrow.tokens <= 400) == (2, True)
+    assert "Do this. Do this." in str(narrow.messages[0])
+
+
 def test_blanking_frees_something_or_is_left() -> None:
     group: list[Message] = [AssistantMessage(tuple(ToolCallBlock(str(n), "read", {}) for n in range(9)))]
     group += [result("0", "read", 10), result("1", "read", 900)]

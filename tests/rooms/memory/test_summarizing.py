@@ -18,7 +18,6 @@ from sidecar.rooms import (
     EventSource,
     MediaContent,
     MockAIProvider,
-    MockKnowledgeSource,
     Room,
     RoomContext,
     RoomEvent,
@@ -27,12 +26,10 @@ from sidecar.rooms import (
 from sidecar.rooms.memory import (
     MemoryResult,
     MockMemoryProvider,
-    RetrievalMemory,
     SlidingWindowMemory,
     SummarizingMemory,
 )
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
-from sidecar.rooms.source import KnowledgeResult
 
 HEADER = "[Conversation summary — earlier messages compacted]"
 
@@ -176,17 +173,6 @@ async def test_every_event_is_kept_or_shown(sizes: list[int], max_tokens: int, n
     assert cost(result) + event_tokens(NOW) <= max_tokens
 
 
-async def test_injected_messages_count_in_the_cut() -> None:
-    """With half of the window taken, a summary makes room instead of silence."""
-    knowledge = AIMessage("user", "k" * 20_000)
-    chat = Chat([sized(number, 101) for number in range(60)], messages=[knowledge])
-    result = await chat.ask()
-    assert result.messages == [knowledge, summary("notes")]
-    assert ids(result) == named(*range(35, 60))
-    assert shown(chat.provider) == list(range(35))
-    assert cost(result) <= 10_000
-
-
 async def test_calls_grow_with_what_is_new() -> None:
     """120 turns: a dozen calls and not one a turn, each event put before the summariser once."""
     chat = Chat([], window=50)
@@ -253,45 +239,6 @@ async def test_all_prior_summaries_are_chained() -> None:
     result = await chat.ask()
     assert result.messages == [quoting, summary("notes")]
     assert f"{HEADER}\nday one\n\n{HEADER}\nday two" in prompts(chat.provider)[0]
-
-
-async def test_a_knowledge_message_is_no_summary() -> None:
-    events = [sized(number, 1000) for number in range(20)]
-    source = MockKnowledgeSource([KnowledgeResult(f"{HEADER} is how it begins")])
-    retrieval = RetrievalMemory([source], MockMemoryProvider([summary("earlier")], events))
-    memory = SummarizingMemory(retrieval, MockAIProvider(["notes"]), 10_000)
-    context = RoomContext(room=Room(id="r"), recent_events=events)
-    result = await memory.retrieve("r", NOW, context)
-    assert [str(message.content).splitlines()[0] for message in result.messages] == [
-        "[Relevant context from knowledge sources]",
-        HEADER,
-    ]
-
-
-async def test_also_when_the_room_forgets_it_first() -> None:
-    """The room shows its last ten events only; those that went before are waited with, not lost."""
-    chat = Chat([], window=10)
-    seen: list[RoomEvent] = []
-    for number in range(100):
-        seen.append(sized(number, 200))
-        chat.events = seen[-10:]
-        result = await chat.ask(seen[-1])
-    kept = {int(name[1:]) for name in ids(result)}
-    waiting = set(range(99)) - kept - set(shown(chat.provider))
-    assert waiting == set(range(max(shown(chat.provider)) + 1, min(kept)))
-    assert len(waiting) * 200 <= 8500
-    assert 1 <= len(chat.provider.calls) <= 6
-    assert result.messages == [summary("notes")]
-
-
-async def test_the_current_event_is_budgeted() -> None:
-    """What fits alone does not fit beside a current event of half the window."""
-    chat = Chat([sized(number, 2050) for number in range(4)])
-    current = sized(99, 4950)
-    result = await chat.ask(current)
-    assert cost(result) + event_tokens(current) <= 10_000
-    assert ids(result) == named(3)
-    assert shown(chat.provider) == [0, 1, 2]
 
 
 async def test_who_spoke_is_kept() -> None:
