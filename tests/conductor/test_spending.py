@@ -211,6 +211,8 @@ async def test_a_budget_in_dollars_says_once_that_it_cannot_count_a_model(make_s
     assert [(await stage.ask(session, "go")).stop_reason for _ in "123"] == ["end_turn", "budget", "budget"]
     kinds = [notice.notice_kind for notice in events_of(session, Notice)]
     assert kinds == ["priceUnknown", "budget", "budget"]
+    shown = (await stage.ask(session, "/budget")).text
+    assert "- This session: $" not in shown, "no price is known"
     assert len(stage.model.calls) == 1
 
 

@@ -418,7 +418,9 @@ class Commands:
         lines = [f"Budgets: {budgets}. For example, /budget 0.50usd sets one for each prompt, {_PER_DAY}."]
         session = Amount(spending.cost or 0.0, sum(astuple(spending.total)))
         for subject, amount in (("This session", session), ("All sessions of today", spending.day.known)):
-            lines.append(f"- {subject}: ${write_number(round(amount.usd, 4))}, {amount.tokens:,} tokens")
+            is_priced = amount.usd > 0 or not amount.tokens
+            dollars = f"${write_number(round(amount.usd, 4))}, " if is_priced else ""
+            lines.append(f"- {subject}: {dollars}{amount.tokens:,} tokens")
         return "\n".join(lines)
 
     async def status(self, _rest: str) -> str:
