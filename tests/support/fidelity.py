@@ -39,7 +39,7 @@ from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.window.rule_changes import find_words
+from sidecar.conductor.window.rule_changes import MAX_STATEMENTS, find_words
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.scripted import Raise, ScriptedModel
 from talks import FORCED, Follower
@@ -280,10 +280,11 @@ async def report_engines(points: Sequence[Point]) -> Iterator[str] | list[str]:
 def report_rounds(window: int, stops: Sequence[int]) -> Iterator[str]:
     """Yield the share kept after many compactions in a small window, in view or with one search.
 
-    Each begins at three quarters of the window, and leaves a view of a fifth.
+    Each begins at three quarters of the window, and leaves a view of a fifth. With a model that quotes each
+    wish in the new prompts, as many as one summary may, the list of rules stands in the view as well.
     """
     chronicle, entries, told, first = Chronicle(), list[Entry](), list[Fact](), list[Fact]()
-    size, n_compactions = 0, 0
+    size, n_compactions, n_told, listed = 0, 0, 0, list[str]()
     work = plant_work(5, "other", stops[-1] * window * 3 // 4)
     for turns, facts in zip(work.rounds, work.facts, strict=True):
         for turn in turns:
@@ -295,6 +296,10 @@ def report_rounds(window: int, stops: Sequence[int]) -> Iterator[str]:
             continue
         n_compactions += 1
         first = first or list(told)
+        typed = [("", text_of(entry)) for entry in entries if entry.kind == "user"]
+        quotes = [find_words(fact.text, typed) for fact in told[n_told:] if fact.kind == "rule"]
+        listed += [quote[1] for quote in quotes[:MAX_STATEMENTS] if quote is not None]
+        n_told = len(told)
         view = view_of(chronicle, entries, window // 5)
         size = count_quarters(view)
         if n_compactions in stops:
@@ -302,7 +307,12 @@ def report_rounds(window: int, stops: Sequence[int]) -> Iterator[str]:
             row = facts_row(
                 f"after {n_compactions}, of {len(entries):,} entries", [share_kept(told, view)], size
             )
-            yield f"{row}; first facts in view or by one search {mean(found):.2f}"
+            rules = "\n".join(listed)
+            with_model = mean(f.text in view or f.text.strip("| ") in rules for f in told if f.kind == "rule")
+            yield (
+                f"{row}; first facts in view or by one search {mean(found):.2f};"
+                f" rules with a model {with_model:.2f}, in a list of {count_quarters(rules):,} tokens"
+            )
         if n_compactions == stops[-1]:
             break
 
