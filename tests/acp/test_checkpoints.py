@@ -69,15 +69,3 @@ async def test_an_undo_with_files_is_shown_first(stage: Stage) -> None:
     assert [Path(each["uri"]).name for each in undone["restoredFiles"]] == ["b.txt"]
     assert (stage.folder / "a.txt").read_text() == "two\n"
     assert (stage.folder / "b.txt").read_text() == "one\n"
-
-
-async def test_the_slash_commands_of_a_panel_show_and_restore(stage: Stage) -> None:
-    sid = await stage.session(call("write", path="new.txt", content="x\n"), DONE)
-    await allow_all(stage, sid)
-    await stage.run(1, sid, "write it")
-    await stage.run(2, sid, "/diff")
-    await stage.run(3, sid, "/checkpoint restore c1")
-    said = [each["content"]["text"] for each in stage.panel.updates("agent_message_chunk")]
-    assert any("+x" in text for text in said)
-    assert any("new.txt: removed" in text for text in said)
-    assert not (stage.folder / "new.txt").exists()

@@ -263,14 +263,6 @@ class TestLeave:
         assert (await stage.call("session/list", {}))["result"]["sessions"] == []
         assert (await stage.call("session/load", params(stage, sid)))["error"]["code"] == -32002
 
-    async def test_a_fork_goes_on_by_itself(self, stage: Stage) -> None:
-        sid = await conversation(stage)
-        forked = (await stage.call("session/fork", params(stage, sid)))["result"]
-        assert forked["sessionId"] != sid
-        stage.script([{"text": "elsewhere"}])
-        assert (await stage.run(3, forked["sessionId"]))["result"]["stopReason"] == "end_turn"
-        assert len(stage.daemon.service.hub.session(sid).record.history.turns) == 4
-
     async def test_a_session_that_does_not_exist_cannot_be_closed(self, stage: Stage) -> None:
         answer = await stage.call("session/close", {"sessionId": "nothing"})
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")

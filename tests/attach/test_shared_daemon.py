@@ -235,29 +235,6 @@ def ask_port(address: dict[str, Any], data: bytes) -> bytes:
     return bytes(heard)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        pytest.param(["--daemon"], 2, "--daemon needs --shared", id="a daemon alone"),
-        pytest.param(["--shared", "--listen", "127.0.0.1:0"], 2, "needs --shared --daemon", id="a port"),
-        pytest.param(["--shared", "--idle-exit", "-1"], 2, "-1 is not a number of seconds", id="no time"),
-        pytest.param(
-            ["--shared", "--daemon", "--listen", "0.0.0.0:0"],
-            1,
-            "only a loopback address",
-            id="a port for others",
-        ),
-    ],
-)
-def test_an_impossible_command_line_is_refused_in_one_line(
-    stage: Stage, arguments: list[str], code: int, message: str
-) -> None:
-    ran = stage.run("serve", *arguments)
-    assert ran.returncode == code
-    assert message in ran.stderr
-    assert "Traceback" not in ran.stderr
-
-
 async def test_doctor_reports_the_shared_daemon(running: Stage) -> None:
     async with running.shim():
         found = await asyncio.to_thread(check_shared, running.paths)
@@ -280,23 +257,6 @@ def test_a_folder_that_others_can_enter_is_not_used(stage: Stage) -> None:
     ran = stage.run("serve", "--shared")
     assert ran.returncode == 1
     assert "chmod 700" in ran.stderr
-
-
-def test_a_state_directory_in_the_home_of_an_unknown_user_is_an_error(stage: Stage) -> None:
-    stage.environment["INDUSAGI_HOME"] = "~nobody-has-this-name/state"
-    ran = stage.run("serve", "--shared")
-    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
-    assert "INDUSAGI_HOME" in ran.stderr
-
-
-def test_a_daemon_that_cannot_start_is_reported_with_the_end_of_its_log(stage: Stage) -> None:
-    stage.paths.make()
-    stage.paths.lock.mkdir()
-    ran = stage.run("serve", "--shared")
-    stage.paths.lock.rmdir()
-    assert ran.returncode == 1
-    assert "the shared daemon did not start" in ran.stderr
-    assert f"sidecar: {stage.paths.lock}: Is a directory" in ran.stderr
 
 
 async def test_two_editors_follow_one_session_and_one_of_them_has_the_buffers(running: Stage) -> None:
@@ -374,14 +334,3 @@ async def test_the_longest_idle_time_that_anybody_wants_counts(stage: Stage) -> 
         assert (await later.status()).pid == pid
     async with stage.shim() as still:
         assert (await still.status()).pid == pid
-
-
-@pytest.mark.slow
-async def test_line_by_line_a_session_goes_on_that_another_client_has_open(running: Stage) -> None:
-    async with running.shim() as other:
-        session = await other.start_session(running.paths.home, model="offline-1")
-        await session.run("hello there")
-        arguments = ("chat", "--plain", "--resume", session.sid, "--cwd", str(running.paths.home))
-        chat = await asyncio.to_thread(running.run, *arguments, typed="/help\n")
-        assert (chat.returncode, "continues: hello there" in chat.stdout) == (0, True)
-        assert "/compact" in chat.stdout

@@ -107,9 +107,8 @@ def test_from_wire_refuses(kind: type[Any], value: Any, message: str) -> None:
     assert refusal(kind, value).startswith(message)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_refuses_params_of_the_wrong_type(name: str) -> None:
-    assert "must be an object" in refusal(METHODS[name].params, 7)
+def test_every_method_refuses_params_of_the_wrong_type() -> None:
+    assert [name for name, row in METHODS.items() if "must be an object" not in refusal(row.params, 7)] == []
 
 
 @pytest.mark.parametrize(

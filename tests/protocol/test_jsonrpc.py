@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar._internal.errors import SidecarError
 from sidecar.protocol.errors import RequestRefused
 from sidecar.protocol.jsonrpc import (
     HEAD_BYTES,
@@ -178,38 +177,29 @@ def test_error_answer_without_an_id_carries_null() -> None:
     assert json.loads(body) == {"jsonrpc": "2.0", "id": None, "error": expected}
 
 
-def test_text_is_utf8_and_never_escaped() -> None:
-    assert "ä😀".encode() in encode_result(1, "ä😀")
+NAME = b"caf\xe9".decode("utf-8", "surrogateescape")
 
 
-def test_half_a_surrogate_pair_goes_out_as_replacement_character() -> None:
-    name = b"caf\xe9".decode("utf-8", "surrogateescape")
-    assert json.loads(encode_result(1, {name: [(name,)]}))["result"] == {"caf\ufffd": [["caf\ufffd"]]}
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("ä😀", '"ä😀"', id="UTF-8, never escaped"),
+        pytest.param({NAME: [(NAME,)]}, '{"caf\ufffd":[["caf\ufffd"]]}', id="half a surrogate pair"),
+        pytest.param(float("nan"), "null", id="no number"),
+    ],
+)
+def test_a_result_goes_out_as_json_that_all_can_read(value: Any, text: str) -> None:
+    assert encode_result(1, value).decode() == f'{{"jsonrpc":"2.0","id":1,"result":{text}}}'
 
 
 def test_an_id_with_half_a_surrogate_pair_is_repeated_exactly() -> None:
-    assert json.loads(encode_result("\ud83d", "\ud83d")) == {
-        "jsonrpc": "2.0",
-        "id": "\ud83d",
-        "result": "\ufffd",
-    }
-
-
-def test_nan_goes_out_as_null() -> None:
-    assert json.loads(encode_result(1, float("nan")))["result"] is None
+    sent = json.loads(encode_result("\ud83d", "\ud83d"))
+    assert sent == {"jsonrpc": "2.0", "id": "\ud83d", "result": "\ufffd"}
 
 
 def test_a_value_that_is_not_json_ready_raises_type_error() -> None:
     with pytest.raises(TypeError):
         encode_result(1, object())
-
-
-def refusal(table: InFlight, message_id: int | str) -> SidecarError | None:
-    try:
-        table.admit(message_id)
-    except RequestRefused as error:
-        return error
-    return None
 
 
 @pytest.mark.parametrize("text", ['é😀\\"\n', "half \ud83d"])
@@ -228,31 +218,26 @@ def test_long_members_are_encoded_in_pieces(text: str, monkeypatch: pytest.Monke
     assert "\ud83d" in text or max(largest) <= 1 << 20
 
 
-def test_an_open_id_is_refused() -> None:
+def test_an_open_id_is_refused_until_it_is_settled_which_it_is_once() -> None:
     table = InFlight(10)
     table.admit(1)
-    error = refusal(table, 1)
-    assert error is not None
-    assert (error.kind, error.retryable, len(table)) == ("invalidRequest", False, 1)
-    assert refusal(table, "1") is None, "a string is another id"
+    with pytest.raises(RequestRefused) as refused:
+        table.admit(1)
+    assert (refused.value.kind, refused.value.retryable, len(table)) == ("invalidRequest", False, 1)
+    table.admit("1")  # a string is another id
+    assert (table.settle(1), table.settle(1), len(table)) == (True, False, 1)
+    table.admit(1)
 
 
 def test_too_many_open_requests_are_overload() -> None:
     table = InFlight(2)
-    table.admit(1)
-    table.admit(2)
-    error = refusal(table, 3)
-    assert error is not None
-    assert (error.kind, error.retryable) == ("overloaded", True)
-    assert table.settle(1)
-    assert refusal(table, 3) is None
-
-
-def test_each_id_is_settled_once() -> None:
-    table = InFlight(2)
     table.admit(0)
-    assert (table.settle(0), table.settle(0), len(table)) == (True, False, 0)
-    assert refusal(table, 0) is None, "an answered id may be used again"
+    table.admit(2)
+    with pytest.raises(RequestRefused) as refused:
+        table.admit(3)
+    assert (refused.value.kind, refused.value.retryable) == ("overloaded", True)
+    assert table.settle(0)
+    table.admit(3)
 
 
 def test_decoded_integers_keep_their_size() -> None:

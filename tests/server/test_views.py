@@ -29,9 +29,7 @@ CAN: dict[str, Any] = {
 
 
 async def editor_with(capabilities: dict[str, Any] | None = None) -> FakeEditor:
-    editor = FakeEditor()
-    await editor.initialize(capabilities=CAN if capabilities is None else capabilities)
-    return editor
+    return await FakeEditor.opened(capabilities=CAN if capabilities is None else capabilities)
 
 
 def session_of(editor: FakeEditor, *past: Payload) -> EventLog:

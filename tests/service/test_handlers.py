@@ -311,15 +311,6 @@ async def test_an_option_is_set_and_reported(make_desk: Any) -> None:
 # Turns and the queue.
 
 
-async def test_a_command_settles_as_a_turn(make_desk: Any) -> None:
-    desk = make_desk()
-    client = desk.client()
-    sid = await desk.talk(client)
-    ran = await desk.ask(client, sid, "/status")
-    assert (ran["stopReason"], ran["text"].startswith(f"Session {sid}")) == ("end_turn", True)
-    assert desk.model.calls == []
-
-
 async def test_steer_and_the_queue(make_desk: Any) -> None:
     desk = make_desk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")], [Say("three")]])
     client = desk.client()
@@ -364,15 +355,6 @@ async def test_what_follows_a_prompt_comes_behind_the_number_in_its_receipt(make
         entry = next(event.seq for event in own if event.kind == "userMessage")
         assert started["seq"] <= entry
         assert own[-1].kind == "settled"
-
-
-async def test_steering_another_turn_is_refused(make_desk: Any) -> None:
-    desk = make_desk([[Hang()]])
-    client = desk.client()
-    sid = await desk.talk(client)
-    await client.call("turn/start", sid=sid, input=text("1"))
-    refusal = await refused(client.call("turn/steer", sid=sid, expectTurnId="another", input=text("2")))
-    assert refusal.kind == "notSteerable"
 
 
 # The context.
@@ -659,17 +641,14 @@ async def test_the_daemon_describes_its_protocol(make_desk: Any, form: str) -> N
     assert "sidecar/turn/start" in schema["text"]
 
 
-@pytest.mark.parametrize("method", [row.name for row in METHODS.values() if row.scope != "daemon"])
-async def test_a_malformed_session_is_refused_as_invalid_params(make_desk: Any, method: str) -> None:
-    with pytest.raises(SidecarError) as raised:
-        make_desk().client().connection.call(method, {"sid": 5})
-    assert raised.value.kind == "invalidParams"
-
-
-async def test_an_unknown_method_is_refused(make_desk: Any) -> None:
-    with pytest.raises(SidecarError) as raised:
-        make_desk().client().connection.call("sidecar/nope", {})
-    assert raised.value.kind == "methodNotFound"
+async def test_a_request_without_its_session_or_of_no_method_is_refused(make_desk: Any) -> None:
+    connection = make_desk().client().connection
+    methods = [row.name for row in METHODS.values() if row.scope != "daemon"]
+    kinds = {"sidecar/nope": "methodNotFound", **dict.fromkeys(methods, "invalidParams")}
+    for method, kind in kinds.items():
+        with pytest.raises(SidecarError) as raised:
+            connection.call(method, {"sid": 5})
+        assert raised.value.kind == kind, method
 
 
 async def test_lists_in_requests_and_watches_are_bounded(make_desk: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from fake_service import FakeConnection, FakeService
 from fake_workspace import FakeWorkspace
@@ -55,6 +55,13 @@ class FakeEditor(MemoryClient):
         )
         self.connection = LspConnection(self.stream, replace(options, **settings))
         self.connection.start()
+
+    @classmethod
+    async def opened(cls, *, workspace: FakeWorkspace | None = None, **handshake: Any) -> Self:
+        """Return a client that has shaken hands; *handshake* goes to :meth:`initialize`."""
+        editor = cls(workspace=workspace)
+        await editor.initialize(**handshake)
+        return editor
 
     @property
     def port(self) -> FakeConnection:

@@ -43,16 +43,11 @@ class FakeConnection:
         self.told.append("settle")
 
 
-async def test_the_first_reason_counts() -> None:
-    life = Lifetime()
-    life.stop("first", 0)
-    life.stop("second", 1)
-    assert await life.wait() == ExitReason("first", 0)
-
-
-async def test_any_thread_may_stop() -> None:
+async def test_any_thread_may_stop_and_the_first_reason_counts() -> None:
     life = Lifetime()
     threading.Thread(target=life.stop, args=("from a thread", 3)).start()
+    assert await life.wait() == ExitReason("from a thread", 3)
+    life.stop("second", 1)
     assert await life.wait() == ExitReason("from a thread", 3)
 
 
@@ -70,17 +65,16 @@ async def test_the_hard_end_comes_after_the_grace_period_without_the_loop() -> N
     assert codes == [4]
 
 
-async def test_the_client_s_end_settles_and_closes_in_order() -> None:
-    connection = FakeConnection(ExitReason("end of input", 1))
-    assert await supervise(Lifetime(5.0), connection, connection.settle) == 1
-    assert connection.told == ["announce end of input 5.0", "settle", "close"]
-
-
-async def test_the_process_s_end_settles_while_the_client_still_listens() -> None:
-    connection, life = FakeConnection(), Lifetime(5.0)
-    life.stop("SIGTERM", 0)
-    assert await supervise(life, connection, connection.settle) == 0
-    assert connection.told == ["announce SIGTERM 5.0", "settle", "close"]
+@pytest.mark.parametrize(
+    ("end", "code"), [(ExitReason("end of input", 1), 1), (None, 0)], ids=["the client's", "the process's"]
+)
+async def test_an_end_is_announced_then_all_settles_and_closes(end: ExitReason | None, code: int) -> None:
+    connection, life = FakeConnection(end), Lifetime(5.0)
+    if end is None:
+        life.stop("SIGTERM", 0)
+    assert await supervise(life, connection, connection.settle) == code
+    reason = "SIGTERM" if end is None else end.reason
+    assert connection.told == [f"announce {reason} 5.0", "settle", "close"]
 
 
 async def test_settling_that_hangs_or_fails_is_left() -> None:
@@ -97,32 +91,27 @@ async def test_settling_that_hangs_or_fails_is_left() -> None:
         assert connection.told[-1] == "close"
 
 
-async def test_a_watched_process_that_ends_is_noticed(sleeper: Process) -> None:
+@pytest.mark.parametrize(
+    ("has_pidfd", "is_gone_before"),
+    [
+        pytest.param(True, False, id="a process that ends"),
+        pytest.param(True, True, id="one that is gone already"),
+        pytest.param(False, True, id="one without a descriptor", marks=POSIX),
+    ],
+)
+async def test_a_watched_process_that_ends_is_noticed(
+    sleeper: Process, monkeypatch: pytest.MonkeyPatch, *, has_pidfd: bool, is_gone_before: bool
+) -> None:
+    if not has_pidfd:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
     life = Lifetime()
+    if is_gone_before:
+        sleeper.kill()
+        sleeper.wait()
     life.watch_process(sleeper.pid)
     sleeper.kill()
     stop = await asyncio.wait_for(life.wait(), 10)
     assert stop == ExitReason(f"process {sleeper.pid} is gone", 1)
-
-
-@POSIX
-async def test_without_pidfds_it_is_noticed_by_polling(
-    sleeper: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "pidfd_open", raising=False)
-    life = Lifetime()
-    life.watch_process(sleeper.pid)
-    sleeper.kill()
-    sleeper.wait()
-    assert (await asyncio.wait_for(life.wait(), 10)).code == 1
-
-
-async def test_a_process_that_is_gone_already_ends_it(sleeper: Process) -> None:
-    sleeper.kill()
-    sleeper.wait()
-    life = Lifetime()
-    life.watch_process(sleeper.pid)
-    assert (await asyncio.wait_for(life.wait(), 10)).code == 1
 
 
 @pytest.mark.parametrize(
