@@ -98,19 +98,6 @@ async def test_the_params_of_a_form(panel: FakePanel, form: Elicitation, params:
     assert await asking == ElicitationAnswer("accept", {"q1": "SQLite"})
 
 
-@pytest.mark.processes
-async def test_the_answer_decides_what_is_done(stage: Stage) -> None:
-    for option, status in (("allow_once", "completed"), ("reject_once", "failed")):
-        sid = await stage.session(BASH, DONE)
-        stage.prompt(option, sid)
-        n_asked = len(stage.panel.calls(METHOD))
-        call = await stage.panel.call(METHOD, n_asked + 1)
-        stage.panel.reply(call["id"], {"outcome": {"outcome": "selected", "optionId": option}})
-        assert (await stage.panel.answer(option))["result"]["stopReason"] == "end_turn"
-        ended = [each for each in stage.panel.updates("tool_call_update") if "rawOutput" in each]
-        assert ended[-1]["status"] == status
-
-
 async def test_the_call_is_shown_before_the_question_about_it(stage: Stage) -> None:
     sid = await stage.session(BASH, DONE)
     stage.prompt(1, sid)
@@ -120,19 +107,3 @@ async def test_the_call_is_shown_before_the_question_about_it(stage: Stage) -> N
     assert [each["toolCallId"] for each in updates if each["sessionUpdate"] == "tool_call"] == ["c1"]
     stage.panel.reply(call["id"], {"outcome": {"outcome": "cancelled"}})
     assert (await stage.panel.answer(1))["result"]["stopReason"] == "end_turn"
-
-
-@pytest.mark.processes
-async def test_two_panels_are_asked_and_the_first_answer_counts(stage: Stage) -> None:
-    sid = await stage.session(BASH, DONE)
-    first = stage.panel
-    second = await stage.open()
-    load = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": []}
-    await stage.call("session/resume", load)
-    stage.panel = first
-    stage.prompt(1, sid)
-    question = await second.call(METHOD)
-    other = await first.call(METHOD)
-    second.reply(question["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
-    assert (await first.answer(1))["result"]["stopReason"] == "end_turn"
-    assert first.calls("$/cancel_request")[0]["params"] == {"requestId": other["id"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from reference_page import golden
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer
 from sidecar.conductor.events import Notice
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.protocol.methods import METHODS
@@ -94,26 +93,6 @@ async def test_an_observer_receives_every_event_and_no_question(make_desk: Any) 
     assert observer.events("settled") == owner.events("settled")
 
 
-async def test_a_client_that_attaches_later_answers_the_open_question(make_desk: Any) -> None:
-    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
-    owner, late, is_asked = desk.client("owner"), desk.client("late"), asyncio.Event()
-
-    async def is_away(request: PermissionRequest) -> PermissionAnswer:
-        is_asked.set()
-        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # never set
-
-    owner.sink.request_permission, late.sink.answer = is_away, YES
-    sid = await desk.talk(owner)
-    asking = asyncio.ensure_future(desk.ask(owner, sid, "write it"))
-    await is_asked.wait()
-    await late.call("attach", sid=sid, mode="observe")
-    assert late.sink.asked == []
-    await late.call("attach", sid=sid)
-    await asking
-    assert len(late.sink.asked) == 1
-    assert (desk.folder / "a.txt").exists()
-
-
 async def test_each_prompt_names_the_client_it_came_from(make_desk: Any) -> None:
     desk = make_desk([[Say("one")], [Say("two")]])
     first, second = desk.client("Zed"), desk.client("Neovim")
@@ -151,29 +130,6 @@ async def test_a_detached_client_receives_no_events_and_no_questions(make_desk: 
     await desk.ask(other, sid, "write it")
     assert (len(client.sink.events), client.sink.asked) == (n_seen, [])
     assert not (desk.folder / "a.txt").exists(), "the other one rejected it"
-
-
-async def test_permissions_may_be_given_in_advance(make_desk: Any) -> None:
-    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
-    client = desk.client()
-    sid = await desk.talk(client)
-    await client.call("session/setConfigOption", sid=sid, configId="permissions", value="allowEdits")
-    await desk.ask(client, sid, "write it")
-    assert client.sink.asked == []
-    assert (desk.folder / "a.txt").exists()
-
-
-@pytest.mark.processes
-@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
-async def test_one_always_covers_one_sub_command(make_desk: Any) -> None:
-    lines = ("git tag v1", "git tag v1", "git push --force", "git log -1", "git -c alias.x=!y x")
-    desk = make_desk([[Call("bash", {"command": line})] for line in lines] + [[Say("done")]])
-    client = desk.client()
-    client.sink.answer = PermissionAnswer("selected", "allow_always")
-    await desk.talk(client, "go on")
-    assert [request.subject.detail for request in client.sink.asked] == [lines[0], lines[2], lines[4]]
-    names = [option.name for option in client.sink.asked[1].options]
-    assert names == ["Allow", "Always allow exactly `git push --force` in this session", "Reject"]
 
 
 @pytest.mark.processes
