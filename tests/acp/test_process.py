@@ -128,25 +128,15 @@ def test_the_end_of_input_before_anything_is_a_clean_end(agent: Agent) -> None:
     assert agent.ended() == 0
 
 
-def test_a_script_that_closes_its_end_gets_its_answers_first(home: Path, tmp_path: Path) -> None:
+def test_a_script_that_closes_its_end_gets_its_answers_first(agent: Agent, tmp_path: Path) -> None:
     """What it asked for last is answered; the daemon itself is loaded before, for as long as that takes."""
-    new = {"method": "session/new", "params": {"cwd": str(tmp_path), "mcpServers": []}}
-    asked = [{"method": "initialize", "params": INITIALIZE}, {"method": "session/list", "params": {}}, new]
-    lines = [
-        json.dumps({"jsonrpc": "2.0", "id": n, **message}).encode() + b"\n" for n, message in enumerate(asked)
-    ]
-    env = {**os.environ, "INDUSAGI_HOME": str(home)}
-    command = [sys.executable, "-m", "sidecar", "acp"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as agent:
-        assert agent.stdin is not None
-        assert agent.stdout is not None
-        agent.stdin.write(b"".join(lines[:2]))
-        agent.stdin.flush()
-        answers = [json.loads(agent.stdout.readline()) for _ in lines[:2]]
-        rest, _ = agent.communicate(lines[2], timeout=30)
-    answers += map(json.loads, rest.splitlines())
-    assert agent.returncode == 0
-    assert [answer["id"] for answer in answers if "result" in answer] == [0, 1, 2]
+    agent.request("initialize", INITIALIZE)
+    agent.request("session/list", {})
+    new = {"cwd": str(tmp_path), "mcpServers": []}
+    agent.send({"id": "last", "method": "session/new", "params": new})
+    agent.stdin.close()
+    assert "result" in agent.read_until(lambda message: message.get("id") == "last")
+    assert agent.ended() == 0
 
 
 def test_the_draft_is_spoken_where_it_is_switched_on(home: Path) -> None:

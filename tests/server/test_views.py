@@ -122,6 +122,7 @@ async def lenses(editor: FakeEditor, uri: str, request_id: int = 1) -> Any:
     [
         pytest.param({}, "in context, 1.2k tokens, read 3 turns ago", id="as it is"),
         pytest.param({"tokens": 999}, "in context, 999 tokens, read 3 turns ago", id="few tokens"),
+        pytest.param({"tokens": 1_000}, "in context, 1.0k tokens, read 3 turns ago", id="a thousand tokens"),
         pytest.param({"tokens": 12_345}, "in context, 12k tokens, read 3 turns ago", id="many tokens"),
         pytest.param({"turnsAgo": 1}, "in context, 1.2k tokens, read 1 turn ago", id="one turn"),
         pytest.param({"turnsAgo": 0}, "in context, 1.2k tokens, read this turn", id="this turn"),

@@ -97,6 +97,18 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[DeskMaker]:
 
 
 @pytest.fixture
+def start_talk(make_desk: DeskMaker) -> Callable[..., Awaitable[tuple[Desk, Client, str]]]:
+    """A function of a script and prompts; it returns a daemon, a client, and a session with the answers."""
+
+    async def start(script: Script = (), *prompts: str, **wanted: Any) -> tuple[Desk, Client, str]:
+        desk = make_desk(script)
+        client = desk.client()
+        return desk, client, await desk.talk(client, *prompts, **wanted)
+
+    return start
+
+
+@pytest.fixture
 def face() -> str:
     """The front end of a test that names none: what it proves does not depend on it."""
     return "lsp"

@@ -43,32 +43,26 @@ async def test_a_late_client_gets_what_it_missed(make_desk: Any) -> None:
     assert second.sink.events == first.sink.events, "nothing is added for the first client"
 
 
-async def test_a_client_may_request_lost_events_again(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_client_may_request_lost_events_again(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     seen = list(client.sink.events)
     client.sink.events.clear()
     await client.call("attach", sid=sid, fromSeq=0)
     assert client.sink.events[: len(seen)] == seen
 
 
-async def test_events_that_are_not_kept_are_a_gap(make_desk: Any) -> None:
+async def test_events_that_are_not_kept_are_a_gap(start_talk: Any) -> None:
     """A session loaded by another process begins its log where the last one ended."""
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+    _, client, sid = await start_talk([[Say("one")]], "1")
     await client.call("session/close", sid=sid)
     loaded = await client.call("session/load", sid=sid)
     attached = await client.call("attach", sid=sid, fromSeq=3)
     assert attached["gap"] == {"from": 4, "to": loaded["seq"]}
 
 
-async def test_a_number_that_the_log_has_not_reached_is_a_gap(make_desk: Any) -> None:
+async def test_a_number_that_the_log_has_not_reached_is_a_gap(start_talk: Any) -> None:
     """The client knows another log, and begins again with the snapshot."""
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+    _, client, sid = await start_talk([[Say("one")]], "1")
     ahead = await client.call("attach", sid=sid, fromSeq=10_000)
     assert ahead["gap"] == {"from": ahead["seq"] + 1, "to": 10_000}
     await client.call("session/close", sid=sid)
@@ -149,10 +143,8 @@ async def test_plan_mode_changes_nothing_and_says_why(make_desk: Any) -> None:
     assert "the mode is plan, which allows only reading" in told
 
 
-async def test_only_a_loaded_session_can_be_attached_to(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_only_a_loaded_session_can_be_attached_to(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     await client.call("session/close", sid=sid)
     with pytest.raises(SidecarError) as raised:
         await client.call("attach", sid=sid)

@@ -78,11 +78,9 @@ async def test_a_long_answer_is_made_beside_the_loop(
 
 
 async def test_a_text_that_is_too_long_for_a_message_goes_to_a_file(
-    make_desk: Any, monkeypatch: pytest.MonkeyPatch
+    start_talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "hello")
+    desk, client, sid = await start_talk([[Say("one")]], "hello")
     monkeypatch.setattr(session_handlers, "MAX_BODY_BYTES", 10)
     error = await refused(client.call("session/export", sid=sid))
     assert (error.kind, error.hint) == ("invalidParams", "name a path, and it is written to a file")
@@ -107,10 +105,8 @@ async def test_half_a_character_in_a_prompt_survives_a_reload(make_desk: Any) ->
     assert read["nodes"][0]["blocks"] == [{"kind": "text", "text": "half \ufffd here"}]  # for it is encoded
 
 
-async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_loaded_session_is_introduced_again(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     await client.call("session/close", sid=sid)
     client.sink.events.clear()
     loaded = await client.call("session/load", sid=sid, replay="full")
@@ -197,10 +193,8 @@ async def test_one_more_client_is_introduced_without_an_event_for_the_others(
     assert own == [("commandsChanged", 0), ("usage", 0)]
 
 
-async def test_a_fork_is_a_session_of_its_own(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_fork_is_a_session_of_its_own(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("one")], [Say("two")]], "1")
     forked = await client.call("session/fork", sid=sid, title="Other way")
     assert forked["sid"] != sid
     snapshot = forked["snapshot"]
@@ -209,10 +203,8 @@ async def test_a_fork_is_a_session_of_its_own(make_desk: Any) -> None:
     assert (await client.call("session/load", sid=sid))["snapshot"]["messages"] == 2
 
 
-async def test_rewind_and_tree(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1", "2")
+async def test_rewind_and_tree(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("one")], [Say("two")], [Say("three")]], "1", "2")
     tree = await client.call("session/tree", sid=sid)
     ids = [node["id"] for node in tree["nodes"]]
     assert [node["kind"] for node in tree["nodes"]] == ["user", "assistant"] * 2
@@ -227,10 +219,8 @@ async def test_rewind_and_tree(make_desk: Any) -> None:
     )
 
 
-async def test_a_session_is_renamed_archived_and_deleted(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_session_is_renamed_archived_and_deleted(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     await client.call("session/rename", sid=sid, title="Parser")
     await client.call("session/close", sid=sid)
     assert [each["title"] for each in (await client.call("session/list", query="parser"))["sessions"]] == [
@@ -246,10 +236,8 @@ async def test_a_session_is_renamed_archived_and_deleted(make_desk: Any) -> None
     assert (await refused(client.call("session/load", sid=sid))).kind == "sessionNotFound"
 
 
-async def test_the_result_of_a_change_has_the_number_of_its_event(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_the_result_of_a_change_has_the_number_of_its_event(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("one")]], "1")
     renamed = await client.call("session/rename", sid=sid, title="Parser")
     assert renamed == {"seq": desk.daemon.service.hub.session(sid).record.log.seq}
     assert [each.title for each in client.events("infoChanged")][-1] == "Parser"
@@ -261,20 +249,16 @@ async def test_the_result_of_a_change_has_the_number_of_its_event(make_desk: Any
     assert (await client.call("session/load", sid=sid))["seq"] >= closed["seq"]
 
 
-async def test_a_session_that_works_can_be_deleted(make_desk: Any) -> None:
-    desk = make_desk([[Hang()]])
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_a_session_that_works_can_be_deleted(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Hang()]])
     await client.call("turn/start", sid=sid, input=text("1"))
     await client.call("session/delete", sid=sid)
     assert client.events("settled")[0].stop_reason == "cancelled"
     assert (await client.call("session/list"))["sessions"] == []
 
 
-async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_export_as_text_and_into_a_file(start_talk: Any, tmp_path: Path) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     shown = await client.call("session/export", sid=sid)
     assert shown == {"text": "# 1\n\n## You\n\n1\n\n## Assistant\n\none\n"}
     await client.call("session/close", sid=sid)
@@ -289,10 +273,8 @@ async def test_export_as_text_and_into_a_file(make_desk: Any, tmp_path: Path) ->
         assert (await refused(client.call("session/export", sid=sid, path=odd))).kind == "invalidParams"
 
 
-async def test_an_option_is_set_and_reported(make_desk: Any) -> None:
-    desk = make_desk()
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_an_option_is_set_and_reported(start_talk: Any) -> None:
+    _, client, sid = await start_talk()
     done = await client.call("session/setConfigOption", sid=sid, configId="permissions", value="allowEdits")
     assert {option["id"]: option["currentValue"] for option in done["configOptions"]} == {
         "model": "scripted-1",
@@ -311,10 +293,8 @@ async def test_an_option_is_set_and_reported(make_desk: Any) -> None:
 # Turns and the queue.
 
 
-async def test_steer_and_the_queue(make_desk: Any) -> None:
-    desk = make_desk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")], [Say("three")]])
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_steer_and_the_queue(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")], [Say("three")]])
     started = await client.call("turn/start", sid=sid, input=text("1"))
     await client.until("textDelta")
     queued = await client.call("turn/start", sid=sid, input=text("3"))
@@ -332,11 +312,9 @@ async def test_steer_and_the_queue(make_desk: Any) -> None:
     assert (await client.until("settled", 2)).turn_id == started["turnId"]
 
 
-async def test_what_follows_a_prompt_comes_behind_the_number_in_its_receipt(make_desk: Any) -> None:
+async def test_what_follows_a_prompt_comes_behind_the_number_in_its_receipt(start_talk: Any) -> None:
     """The turn of a waiting prompt may begin, and end, before the queue is stored and the receipt is sent."""
-    desk = make_desk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
-    client = desk.client()
-    sid = await desk.talk(client)
+    desk, client, sid = await start_talk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
     first = await client.call("turn/start", sid=sid, input=text("1"))
     await client.until("textDelta")
     record = desk.daemon.service.hub.session(sid).record
@@ -360,10 +338,8 @@ async def test_what_follows_a_prompt_comes_behind_the_number_in_its_receipt(make
 # The context.
 
 
-async def test_nodes_are_dropped_and_brought_back(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1", "2")
+async def test_nodes_are_dropped_and_brought_back(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")], [Say("two")]], "1", "2")
     read = await client.call("session/read", sid=sid)
     ids = [node["id"] for node in read["nodes"]]
     dropped = await client.call("context/drop", sid=sid, nodeIds=ids[:2], expectHead=ids[3])
@@ -393,10 +369,8 @@ async def test_files_come_back_as_they_are_now(make_desk: Any) -> None:
     assert "new = 2" in last["blocks"][0]["text"]
 
 
-async def test_a_watch_reports_matching_files_until_it_ends(make_desk: Any) -> None:
-    desk = make_desk()
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_a_watch_reports_matching_files_until_it_ends(start_talk: Any) -> None:
+    desk, client, sid = await start_talk()
     watch = await client.call("fs/watch", sid=sid, globs=["*.py"])
     changed = [desk.folder / name for name in ("a.py", "b.txt", "sub/c.py")]
     desk.daemon.workspace.disk_changed([*changed, desk.folder.parent / "outside.py"])
@@ -436,10 +410,8 @@ async def test_a_watch_ends_with_its_client_and_with_its_session(make_desk: Any)
 # Compactions.
 
 
-async def test_engines_side_by_side(make_desk: Any) -> None:
-    desk = make_desk([[Say(LONG)]] * 3)
-    client = desk.client()
-    sid = await desk.talk(client, "one", "two", "three")
+async def test_engines_side_by_side(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say(LONG)]] * 3, "one", "two", "three")
     before = await client.call("session/read", sid=sid)
     n_calls = len(desk.model.calls)
     compared = await client.call("compact/compare", sid=sid)
@@ -464,10 +436,10 @@ async def test_engines_side_by_side(make_desk: Any) -> None:
     assert unknown.kind == "invalidParams"
 
 
-async def test_a_summary_is_seen_while_it_is_written(make_desk: Any) -> None:
-    desk = make_desk([[Say(LONG)]] * 3 + [[Say(DIGEST + "\n" + "- a step that was taken\n" * 40)]])
-    client = desk.client()
-    sid = await desk.talk(client, "one", "two", "three")
+async def test_a_summary_is_seen_while_it_is_written(start_talk: Any) -> None:
+    summary = DIGEST + "\n" + "- a step that was taken\n" * 40
+    script = [*[[Say(LONG)]] * 3, [Say(summary)]]
+    _, client, sid = await start_talk(script, "one", "two", "three")
     started = await client.call("compact/start", sid=sid)
     await client.until("compaction", 2)
     passages = client.events("compactionSummaryDelta")
@@ -497,10 +469,8 @@ async def test_a_compaction_that_waits_is_seen_and_stopped_by_who_attaches(make_
     await owner.call("turn/interrupt", sid=sid)
 
 
-async def test_a_compaction_that_waited_and_begins_has_left_the_queue(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [WaitFor("gate"), Say("two")], [Say(DIGEST)]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_compaction_that_waited_and_begins_has_left_the_queue(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("one")], [WaitFor("gate"), Say("two")], [Say(DIGEST)]], "1")
     running = client.begin("turn/run", sid=sid, input=text("2"))
     await client.call("compact/start", sid=sid)
     desk.model.gate("gate").set()
@@ -509,10 +479,8 @@ async def test_a_compaction_that_waited_and_begins_has_left_the_queue(make_desk:
     assert [each.queued_compactions != () for each in client.events("queue")] == [True, False]
 
 
-async def test_there_is_nothing_to_stop_behind_the_last_event_of_a_turn(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_there_is_nothing_to_stop_behind_the_last_event_of_a_turn(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Say("one")]])
     answers = list[bool]()
     take = client.sink._take
 
@@ -528,10 +496,8 @@ async def test_there_is_nothing_to_stop_behind_the_last_event_of_a_turn(make_des
     assert answers == [False]
 
 
-async def test_a_session_that_does_not_exist_cannot_be_left(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_session_that_does_not_exist_cannot_be_left(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     assert (await refused(client.call("detach", sid="nobody"))).kind == "sessionNotFound"
     for _ in range(2):
         assert await client.call("detach", sid=sid) == {}
@@ -548,10 +514,8 @@ async def test_files_for_which_the_budget_is_too_small_are_missing(make_desk: An
         assert (done["files"], done["missing"]) == ([], ["a.py: none of it fits into 1 tokens"])
 
 
-async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
-    desk = make_desk([[Say(LONG)]] * 3 + [[Say(DIGEST)]])
-    client = desk.client()
-    sid = await desk.talk(client, "one", "two", "three")
+async def test_a_plan_is_carried_out_undone_and_stale(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say(LONG)]] * 3 + [[Say(DIGEST)]], "one", "two", "three")
     plan = await client.call("compact/preview", sid=sid, mode="force")
     started = await client.call("compact/start", sid=sid, planId=plan["planId"])
     done = await client.until("compaction", 2)
@@ -582,10 +546,8 @@ async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
 
 @pytest.mark.parametrize("method", ["session/list", "session/read"])
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_a_page_of_nothing_is_refused(make_desk: Any, method: str, limit: int) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_page_of_nothing_is_refused(start_talk: Any, method: str, limit: int) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     params = {"sid": sid} if method == "session/read" else {}
     assert (await refused(client.call(method, limit=limit, **params))).kind == "invalidParams"
 
@@ -613,10 +575,8 @@ async def test_a_cursor_that_no_page_had_is_refused(make_desk: Any, cursor: str)
     "replay",
     [{"lastTurns": -1}, {"lastTurns": True}, {"fromSeq": -1}, {"lastTurns": 2**63}, {"fromSeq": 2**53}],
 )
-async def test_a_replay_from_no_place_of_a_session_is_refused(make_desk: Any, replay: Any) -> None:
-    desk = make_desk([[Say("one")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_a_replay_from_no_place_of_a_session_is_refused(start_talk: Any, replay: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
     assert (await refused(client.call("session/load", sid=sid, replay=replay))).kind == "invalidParams"
 
 
@@ -673,10 +633,8 @@ async def test_lists_in_requests_and_watches_are_bounded(make_desk: Any) -> None
 # Models.
 
 
-async def test_the_models_on_offer_are_listed_with_their_facts(make_desk: Any) -> None:
-    desk = make_desk()
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_the_models_on_offer_are_listed_with_their_facts(start_talk: Any) -> None:
+    _, client, sid = await start_talk()
     listed = await client.call("model/list", sid=sid)
     assert listed["current"] == "scripted-1"
     by_name = {each["model"]: each for each in listed["models"]}

@@ -18,10 +18,8 @@ def text(prompt: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": prompt}]
 
 
-async def test_an_interrupt_right_behind_a_prompt_stops_it(make_desk: Any) -> None:
-    desk = make_desk([[Hang()]])
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_an_interrupt_right_behind_a_prompt_stops_it(start_talk: Any) -> None:
+    desk, client, sid = await start_talk([[Hang()]])
     started = client.begin("turn/start", sid=sid, input=text("1"))
     stopped = client.begin("turn/interrupt", sid=sid)
     assert (await stopped)["accepted"]
@@ -32,18 +30,14 @@ async def test_an_interrupt_right_behind_a_prompt_stops_it(make_desk: Any) -> No
     assert desk.model.calls == []
 
 
-async def test_prompts_begin_in_the_order_they_came(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
-    client = desk.client()
-    sid = await desk.talk(client)
+async def test_prompts_begin_in_the_order_they_came(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")], [Say("two")], [Say("three")]])
     ran = [client.begin("turn/run", sid=sid, input=text(str(n))) for n in range(3)]
     assert [(await each)["text"] for each in ran] == ["one", "two", "three"]
 
 
-async def test_a_prompt_behind_a_rewind_goes_on_from_there(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")], [Say("three")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1", "2")
+async def test_a_prompt_behind_a_rewind_goes_on_from_there(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")], [Say("two")], [Say("three")]], "1", "2")
     nodes = (await client.call("session/read", sid=sid))["nodes"]
     left = nodes[2:]
     rewound = client.begin("session/rewind", sid=sid, toNode=nodes[1]["id"], expectHead=nodes[3]["id"])
@@ -55,10 +49,8 @@ async def test_a_prompt_behind_a_rewind_goes_on_from_there(make_desk: Any) -> No
     assert on_path == ["user", "assistant", "branch", "user", "assistant"]
 
 
-async def test_requests_behind_a_load_wait_for_it(make_desk: Any) -> None:
-    desk = make_desk([[Say("one")], [Say("two")]])
-    client = desk.client()
-    sid = await desk.talk(client, "1")
+async def test_requests_behind_a_load_wait_for_it(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")], [Say("two")]], "1")
     await client.call("session/close", sid=sid)
     asked = [
         client.begin("session/load", sid=sid),

@@ -153,11 +153,6 @@ def _echo(connection: FakeConnection, params: Any) -> Answer:
     return Answer(params)
 
 
-def _size(connection: FakeConnection, params: Any) -> Answer:
-    """Answer with how many members the params have."""
-    return Answer(len(params))
-
-
 async def _wait(connection: FakeConnection, params: Any) -> Answer:
     connection.service.begun.set()
     try:
@@ -225,7 +220,6 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "sidecar/context/usage": _echo,
     "sidecar/fake/events": _events,
     "sidecar/fake/echo": _echo,
-    "sidecar/fake/size": _size,
     "sidecar/fake/wait": _wait,
     "sidecar/fake/refuse": _refuse,
     "sidecar/fake/crash": _crash,
