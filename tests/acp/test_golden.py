@@ -62,16 +62,18 @@ CLIENT: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 """The messages of clients: the function that reads each, and its result. The image is abridged there."""
 
-TOOL: dict[str, Any] = {"name": "read", "locations": [], "isError": False, "toolCallId": "call_001"}
 CONFIG = [{"path": "/home/user/project/src/config.json"}]
+
+
+def tool(event: str, call_id: str = "call_001", /, **fields: Any) -> dict[str, Any]:
+    """Return the update of an event of a tool, which has no places unless *fields* name them."""
+    call = {"name": "read", "locations": [], "isError": False, "toolCallId": call_id}
+    return update_of(event, **(call | fields))
+
 
 AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
     "session_update_user_message_chunk": (
-        update_of(
-            "userMessage",
-            seq=0,
-            content=[{"type": "text", "text": "What's the capital of France?"}],
-        ),
+        update_of("userMessage", seq=0, content=[{"type": "text", "text": "What's the capital of France?"}]),
         set(),
     ),
     "session_update_agent_message_chunk": (
@@ -93,37 +95,32 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
     "session_update_tool_call": (
-        update_of("toolStarted", **TOOL, title="Reading configuration file", kind="read"),
+        tool("toolStarted", title="Reading configuration file", kind="read"),
         {"status"},
     ),
     "session_update_tool_call_read": (
-        update_of(
+        tool(
             "toolStarted",
-            **(TOOL | {"locations": CONFIG}),
             title="Reading configuration file",
             kind="read",
+            locations=CONFIG,
             input=CONFIG[0],
         ),
         {"status"},
     ),
     "session_update_tool_call_edit": (
-        update_of(
+        tool(
             "toolStarted",
-            **(TOOL | {"locations": CONFIG, "toolCallId": "call_003"}),
+            "call_003",
             title="Apply edit",
             kind="edit",
+            locations=CONFIG,
             input={**CONFIG[0], "content": "print('hello')"},
         ),
         {"status"},
     ),
     "session_update_tool_call_locations_rawinput": (
-        update_of(
-            "toolStarted",
-            **(TOOL | {"locations": CONFIG, "toolCallId": "call_lr"}),
-            title="Tracking file",
-            kind="edit",
-            input=CONFIG[0],
-        ),
+        tool("toolStarted", "call_lr", title="Tracking file", kind="edit", locations=CONFIG, input=CONFIG[0]),
         set(),
     ),
     "session_update_tool_call_update_content": (
@@ -131,11 +128,12 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(),
     ),
     "session_update_tool_call_update_more_fields": (
-        update_of(
+        tool(
             "toolFinished",
-            **(TOOL | {"locations": CONFIG, "toolCallId": "call_010"}),
+            "call_010",
             title="Processing changes",
             kind="edit",
+            locations=CONFIG,
             content={"result": "ok"},
         ),
         {"content", "rawInput"},
