@@ -67,7 +67,7 @@ CONFIG = [{"path": "/home/user/project/src/config.json"}]
 
 def tool(event: str, call_id: str = "call_001", /, **fields: Any) -> dict[str, Any]:
     """Return the update of an event of a tool, which has no places unless *fields* name them."""
-    call = {"name": "read", "locations": [], "isError": False, "toolCallId": call_id}
+    call: dict[str, Any] = {"name": "read", "locations": [], "isError": False, "toolCallId": call_id}
     return update_of(event, **(call | fields))
 
 

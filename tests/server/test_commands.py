@@ -62,7 +62,7 @@ def test_an_invalid_command_is_refused(params: Any) -> None:
 
 
 async def test_a_command_is_answered_as_its_method() -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     command = {"command": "sidecar.context", "arguments": [{"sid": "s", "class": 1}]}
     answer = await editor.request(1, "workspace/executeCommand", command)
     assert answer["result"] == {"sid": "s", "class": 1}

@@ -28,7 +28,7 @@ def code_and_kind(answer: dict[str, Any]) -> tuple[int, str]:
 
 
 async def test_a_request_after_shutdown_is_refused_at_once() -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     assert (await editor.request(1, "shutdown"))["result"] is None
     for n, method in enumerate(("sidecar/status", "shutdown", "initialize")):
         assert code_and_kind(await editor.request(10 + n, method)) == (-32600, "invalidRequest")
@@ -44,7 +44,7 @@ async def test_a_request_after_shutdown_is_refused_at_once() -> None:
     ],
 )
 async def test_invalid_params_of_a_typed_request_are_answered(method: str, params: Any, place: str) -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     answer = await editor.request("bad", method, params)
     assert code_and_kind(answer) == (-32602, "invalidParams")
     assert place in answer["error"]["message"]
@@ -52,7 +52,7 @@ async def test_invalid_params_of_a_typed_request_are_answered(method: str, param
 
 
 async def test_a_nested_jsonrpc_key_is_data() -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     nested = {"message": {"jsonrpc": "2.0", "id": 1, "method": "x"}, "class": 1, "x-y": 2, "_id": 3}
     assert (await editor.request(1, "sidecar/fake/echo", nested))["result"] == nested
     command = {"command": "sidecar.context", "arguments": [nested]}
@@ -61,7 +61,7 @@ async def test_a_nested_jsonrpc_key_is_data() -> None:
 
 async def test_a_request_sent_as_a_notification_is_ignored() -> None:
     """If it began, its answer would have no receiver."""
-    editor = await FakeEditor.opened(capabilities={"textDocument": {"codeLens": {}}})
+    editor = await FakeEditor.ready(capabilities={"textDocument": {"codeLens": {}}})
     editor.notify("textDocument/codeLens", {"textDocument": {"uri": NOTE}})
     editor.notify("workspace/executeCommand", {"command": "sidecar.status"})
     editor.notify("initialize", {"capabilities": {}})
@@ -77,7 +77,7 @@ async def test_exit_before_initialize_ends_with_1() -> None:
 
 async def test_no_body_is_in_any_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        editor = await FakeEditor.opened(
+        editor = await FakeEditor.ready(
             initializationOptions={"sidecar": {"models": "secret"}}, clientInfo={"name": "secret"}
         )
         text = {"uri": NOTE, "languageId": "x", "version": 1, "text": "secret"}
@@ -113,7 +113,7 @@ async def test_the_language_server_is_loaded_ahead_for_editors_alone(
     loaded: list[str] = []
     monkeypatch.setattr("sidecar.server.connection._LOAD_SERVER_AFTER_S", 0)
     monkeypatch.setattr(LspConnection, "_load_server", lambda _self: loaded.append("server"))
-    editor = await FakeEditor.opened(capabilities=capabilities, sidecar=sidecar)
+    editor = await FakeEditor.ready(capabilities=capabilities, sidecar=sidecar)
     assert (await editor.request(1, "sidecar/status"))["result"]
     await asyncio.sleep(0)
     assert loaded == (["server"] if is_loaded else [])
@@ -122,7 +122,7 @@ async def test_the_language_server_is_loaded_ahead_for_editors_alone(
 async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    editor, may_load, load = await FakeEditor.opened(), threading.Event(), connection.load_server
+    editor, may_load, load = await FakeEditor.ready(), threading.Event(), connection.load_server
     monkeypatch.setattr(connection, "load_server", lambda: (may_load.wait(30), load()))
     monkeypatch.delitem(sys.modules, "sidecar.server.lsp", raising=False)
     for value in ("messages", "off", "messages"):

@@ -17,7 +17,7 @@ PATH = Path("/p/note.txt")
 
 async def editor_with(text: str, encoding: str = "utf-16") -> FakeEditor:
     """An editor that has opened a note of *text*."""
-    editor = await FakeEditor.opened(capabilities={"general": {"positionEncodings": [encoding]}})
+    editor = await FakeEditor.ready(capabilities={"general": {"positionEncodings": [encoding]}})
     document = {"uri": NOTE, "languageId": "plaintext", "version": 1, "text": text}
     editor.notify("textDocument/didOpen", {"textDocument": document})
     return editor
@@ -125,7 +125,7 @@ async def test_a_buffer_that_is_no_file_is_no_trouble() -> None:
 
 
 async def test_after_a_lost_change_opening_again_mends_it() -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     for version in (1, 2):
         change(editor, version, {"text": "x"})
     document = {"uri": NOTE, "languageId": "x", "version": 3, "text": "mended"}
@@ -161,7 +161,7 @@ async def test_after_a_lost_change_opening_again_mends_it() -> None:
 async def test_the_workspace_is_notified_of_changes_on_disk(
     method: str, params: Any, expected: list[str]
 ) -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     moved: list[str] = []
     editor.workspace.on_change(lambda path: moved.append(str(path)))
     editor.notify(method, params)
@@ -188,7 +188,7 @@ FOLDERS = [{"uri": "file:///a", "name": "a"}, {"uri": "file:///b", "name": "b"}]
     ],
 )
 async def test_a_client_with_the_capability_watches_for_us(capabilities: Any, patterns: list[Any]) -> None:
-    editor = await FakeEditor.opened(capabilities=capabilities, workspaceFolders=FOLDERS)
+    editor = await FakeEditor.ready(capabilities=capabilities, workspaceFolders=FOLDERS)
     call = await editor.call("client/registerCapability")
     (registration,) = call["params"]["registrations"]
     assert registration["method"] == "workspace/didChangeWatchedFiles"
@@ -208,7 +208,7 @@ async def until(condition: Any) -> None:
 
 
 async def test_a_client_that_refuses_leaves_the_watching_to_us() -> None:
-    editor = await FakeEditor.opened(capabilities=WATCHES, workspaceFolders=FOLDERS)
+    editor = await FakeEditor.ready(capabilities=WATCHES, workspaceFolders=FOLDERS)
     call = await editor.call("client/registerCapability")
     editor.send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "no"}})
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
@@ -220,14 +220,14 @@ async def test_a_client_that_refuses_leaves_the_watching_to_us() -> None:
     [pytest.param({}, FOLDERS, id="cannot"), pytest.param(WATCHES, None, id="no folder")],
 )
 async def test_a_client_without_folders_registers_no_watcher(capabilities: Any, folders: Any) -> None:
-    editor = await FakeEditor.opened(capabilities=capabilities, workspaceFolders=folders)
+    editor = await FakeEditor.ready(capabilities=capabilities, workspaceFolders=folders)
     await editor.request(1, "sidecar/fake/echo", 1)
     await asyncio.sleep(0)
     assert editor.calls("client/registerCapability") == []
 
 
 async def test_other_folders_are_registered_anew_and_the_old_let_go() -> None:
-    editor = await FakeEditor.opened(capabilities=WATCHES_RELATIVE, workspaceFolders=FOLDERS)
+    editor = await FakeEditor.ready(capabilities=WATCHES_RELATIVE, workspaceFolders=FOLDERS)
     first = await editor.call("client/registerCapability")
     editor.reply(first["id"], None)
     event = {"added": [{"uri": "file:///c", "name": "c"}], "removed": FOLDERS}

@@ -82,7 +82,7 @@ def test_lines_between_two_changes_are_not_touched() -> None:
 
 
 async def editor_with(text: str, *, workspace: FakeWorkspace | None = None, **params: Any) -> FakeEditor:
-    editor = await FakeEditor.opened(workspace=workspace, **params)
+    editor = await FakeEditor.ready(workspace=workspace, **params)
     document = {"uri": NOTE, "languageId": "x", "version": 7, "text": text}
     editor.notify("textDocument/didOpen", {"textDocument": document})
     return editor
@@ -137,7 +137,7 @@ async def test_of_two_clients_the_one_with_the_buffer_open_gets_the_edit() -> No
     """The other one came later, and has another file open under another version."""
     workspace = FakeWorkspace()
     first = await editor_with("a", workspace=workspace, capabilities=CAN)
-    second = await FakeEditor.opened(workspace=workspace, capabilities=CAN)
+    second = await FakeEditor.ready(workspace=workspace, capabilities=CAN)
     other = {"uri": "file:///p/other.txt", "languageId": "x", "version": 1, "text": "a"}
     second.notify("textDocument/didOpen", {"textDocument": other})
     landing = write(first, "b")

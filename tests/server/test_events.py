@@ -13,7 +13,7 @@ from sidecar.conductor.record.log import EventLog
 
 async def following(**params: Any) -> tuple[FakeEditor, EventLog]:
     """An editor that follows a log of its own."""
-    editor = await FakeEditor.opened(**params)
+    editor = await FakeEditor.ready(**params)
     log = editor.service.new_log()
     editor.port.sink.follow(log, 0)
     return editor, log
@@ -34,14 +34,14 @@ async def test_an_event_is_projected_as_it_is() -> None:
 
 
 async def test_the_answer_comes_before_the_events_it_introduces() -> None:
-    editor = await FakeEditor.opened(sidecar={})
+    editor = await FakeEditor.ready(sidecar={})
     await editor.request(1, "sidecar/session/new")
     await editor.call("sidecar/event")
     assert ["id" in message for message in editor.messages] == [True, True, False]
 
 
 async def test_an_answer_comes_after_the_events_before_it() -> None:
-    editor = await FakeEditor.opened(sidecar={})
+    editor = await FakeEditor.ready(sidecar={})
     sid = (await editor.request(1, "sidecar/session/new"))["result"]["sid"]
     seq = (await editor.request(2, "sidecar/fake/events", {"sid": sid, "count": 5}))["result"]["seq"]
     events = [message["params"]["seq"] for message in editor.messages if message.get("method")]
@@ -141,7 +141,7 @@ async def test_a_plain_client_gets_messages_and_no_events(payload: Payload, expe
 
 async def test_our_notifications_come_unless_they_are_not_wanted() -> None:
     wishes = {"events": {"optOut": ["sidecar/sessions/changed", "textDelta"]}}
-    editor = await FakeEditor.opened(sidecar=wishes)
+    editor = await FakeEditor.ready(sidecar=wishes)
     sink = editor.port.sink
     sink.notify("sidecar/sessions/changed", {})
     sink.notify("sidecar/event", {"sid": "s", "seq": 0, "kind": "textDelta", "data": {}})
@@ -160,7 +160,7 @@ async def test_after_unfollow_no_event_comes() -> None:
 
 
 async def test_the_sink_returns_its_load_and_its_client() -> None:
-    editor = await FakeEditor.opened(clientInfo={"name": "Emacs"})
+    editor = await FakeEditor.ready(clientInfo={"name": "Emacs"})
     editor.ask(1, "sidecar/fake/wait")
     await editor.service.begun.wait()
     sink = editor.port.sink

@@ -66,7 +66,7 @@ async def test_the_server_syncs_text_by_increments() -> None:
 
 @pytest.mark.parametrize("given", [None, {}, {"sidecar": None}, [1], "x", {"other": 1}])
 async def test_without_options_of_ours_there_are_none(given: Any) -> None:
-    editor = await FakeEditor.opened(initializationOptions=given)
+    editor = await FakeEditor.ready(initializationOptions=given)
     await editor.request(1, "sidecar/status")
     assert editor.opened == [{}]
 
@@ -225,7 +225,7 @@ def test_the_answer_is_that_of_pygls(capabilities: Any) -> None:
 
 @pytest.mark.parametrize("pid", [None, 0, 4711])
 async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
-    editor = await FakeEditor.opened(processId=pid)
+    editor = await FakeEditor.ready(processId=pid)
     assert editor.processes == [pid]
 
 
@@ -249,7 +249,7 @@ async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
     ],
 )
 async def test_folders_at_the_start(params: dict[str, Any], expected: tuple[Path, ...]) -> None:
-    editor = await FakeEditor.opened(capabilities=WATCHES, **params)
+    editor = await FakeEditor.ready(capabilities=WATCHES, **params)
     if expected:
         editor.reply((await editor.call("client/registerCapability"))["id"], None)
     await editor.request(1, "sidecar/status")
@@ -257,7 +257,7 @@ async def test_folders_at_the_start(params: dict[str, Any], expected: tuple[Path
 
 
 async def test_folders_that_come_and_go() -> None:
-    editor = await FakeEditor.opened(
+    editor = await FakeEditor.ready(
         capabilities=WATCHES, workspaceFolders=[{"uri": "file:///a", "name": "a"}]
     )
     editor.reply((await editor.call("client/registerCapability"))["id"], None)
@@ -277,7 +277,7 @@ async def test_only_commands_of_methods_that_exist_are_advertised() -> None:
 
 
 async def test_trace_of_initialize_is_respected() -> None:
-    editor = await FakeEditor.opened(trace="messages")
+    editor = await FakeEditor.ready(trace="messages")
     await editor.request(1, "sidecar/fake/refuse", {"prompt": "secret"})
     seen = [message["params"]["message"] for message in editor.calls("$/logTrace")]
     assert "Received request 'sidecar/fake/refuse' - (1)" in seen
@@ -286,7 +286,7 @@ async def test_trace_of_initialize_is_respected() -> None:
 
 
 async def test_trace_is_off_until_it_is_set() -> None:
-    editor = await FakeEditor.opened()
+    editor = await FakeEditor.ready()
     await editor.request(1, "sidecar/status")
     assert editor.calls("$/logTrace") == []
     editor.notify("$/setTrace", {"value": "verbose"})
@@ -316,7 +316,7 @@ async def test_shutdown_waits_for_the_service_to_settle_but_not_for_long(how: st
 
 
 async def test_a_client_that_is_gone_leaves_no_buffer_and_no_connection() -> None:
-    editor = await FakeEditor.opened(
+    editor = await FakeEditor.ready(
         capabilities={"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
     )
     document = {"uri": "file:///p/a", "languageId": "x", "version": 1, "text": "x"}

@@ -14,7 +14,7 @@ BUTTONS = "window/showMessageRequest"
 
 async def asked(**params: Any) -> FakeEditor:
     """An editor of whose user something has been asked."""
-    editor = await FakeEditor.opened(**params)
+    editor = await FakeEditor.ready(**params)
     editor.ask(1, "sidecar/fake/ask")
     return editor
 

@@ -29,7 +29,7 @@ CAN: dict[str, Any] = {
 
 
 async def editor_with(capabilities: dict[str, Any] | None = None) -> FakeEditor:
-    return await FakeEditor.opened(capabilities=CAN if capabilities is None else capabilities)
+    return await FakeEditor.ready(capabilities=CAN if capabilities is None else capabilities)
 
 
 def session_of(editor: FakeEditor, *past: Payload) -> EventLog:

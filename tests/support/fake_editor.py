@@ -57,7 +57,7 @@ class FakeEditor(MemoryClient):
         self.connection.start()
 
     @classmethod
-    async def opened(cls, *, workspace: FakeWorkspace | None = None, **handshake: Any) -> Self:
+    async def ready(cls, *, workspace: FakeWorkspace | None = None, **handshake: Any) -> Self:
         """Return a client that has shaken hands; *handshake* goes to :meth:`initialize`."""
         editor = cls(workspace=workspace)
         await editor.initialize(**handshake)
