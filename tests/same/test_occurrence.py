@@ -82,9 +82,10 @@ ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
         )
     },
     # It takes sixty prompts.
-    ("conductor/test_price_trigger.py", "test_the_limit_falls_as_the_conversation_goes_on"): {
-        "lsp": ("ContextUsage.limitBy = price",)
-    },
+    (
+        "conductor/test_price_trigger.py",
+        "test_the_limit_falls_as_the_conversation_goes_on_and_the_context_says_why",
+    ): {"lsp": ("ContextUsage.limitBy = price",)},
     # They take a client that comes while a sub-agent is at work.
     (
         "attach/test_subagents.py",
