@@ -143,8 +143,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # with a little garbage, which takes a second to find
         gc.enable()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from sidecar.commands.compact import run
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.runtime.store import SessionStore
@@ -59,7 +60,7 @@ def test_a_file_is_compacted_as_a_session_is(
     assert file.read_bytes() == before
 
     models = {"m": {"scripted": [], "contextWindow": 32_000}}
-    with SidecarClient.spawn(cwd=tmp_path, options={"models": models}) as client:
+    with SidecarClient(client_in_memory(tmp_path, options={"models": models})) as client:
         imported = client.session_import(path=str(file), cwd=str(tmp_path), model="m")
         session = client.load_session(str(imported.sid))
         done = session.compact(engine)

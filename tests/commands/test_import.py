@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from sidecar.cli import main
 from sidecar.commands.terminal import Screen
 from sidecar.protocol.messages import ImportableSession, ImportNote, SessionImportReport
 
@@ -64,28 +62,21 @@ def test_ids_are_shown_as_long_as_they_must_be(ids: list[str], expected: int) ->
 
 
 @pytest.mark.e2e
-def test_a_file_is_imported_and_exported_again(tmp_path: Path) -> None:
-    talk = tmp_path / "talk.json"
-    talk.write_text(
-        json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]),
-        encoding="utf-8",
-    )
-    environment = {**os.environ, "HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "state")}
-
-    def sidecar(*arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "sidecar", *arguments]
-        return subprocess.run(
-            line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
-        )
-
-    imported = sidecar("import", "talk.json")
-    assert imported.returncode == 0
-    assert "1 prompts, 1 answers" in imported.stderr
-    exported = sidecar("export", imported.stdout.strip(), "--format", "claude-code", "--all")
-    assert exported.returncode == 0
-    contents = [json.loads(line)["message"]["content"] for line in exported.stdout.splitlines()[:2]]
+def test_a_file_is_imported_and_exported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    (tmp_path / "talk.json").write_text(json.dumps(talk), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "state"))
+    assert main(["import", "talk.json"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 prompts, 1 answers" in err
+    assert main(["export", out.strip(), "--format", "claude-code", "--all"]) == 0
+    contents = [json.loads(line)["message"]["content"] for line in capsys.readouterr().out.splitlines()[:2]]
     assert [part["text"] for content in contents for part in content] == ["hi", "ho"]
-    missing = sidecar("import", "gone/talk.json")
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert "No such file" in missing.stderr
-    assert sidecar("export", "zz").returncode == 2
+    assert main(["import", "gone/talk.json"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, "No such file" in err) == ("", True)
+    assert main(["export", "zz"]) == 2

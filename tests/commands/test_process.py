@@ -283,6 +283,7 @@ def test_run_ends_silently_when_its_output_is_closed(project: Path, environment:
         pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: this folder does not exist", id="no folder"),
         pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: this is not a folder", id="a file"),
         pytest.param(("demo", "gone"), 2, "is not a folder", id="no folder to show"),
+        pytest.param(("demo", "empty"), 2, "fewer than three text files", id="nothing to show"),
         pytest.param(
             ("run", "--cwd", "~nobody-has-this-name", "hi"),
             2,
@@ -306,6 +307,7 @@ def test_an_impossible_command_is_refused_with_a_message(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (project / "empty").mkdir()
     monkeypatch.chdir(project)
     monkeypatch.setenv("INDUSAGI_HOME", str(project.parent / "home"))
     monkeypatch.setattr("sys.stdin", io.StringIO())

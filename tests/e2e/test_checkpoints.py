@@ -164,12 +164,13 @@ async def test_after_kill_9_the_changes_that_were_made_can_be_taken_back(
 ) -> None:
     (project / "a.txt").write_text("one\n")
     edit = call("edit", path="a.txt", old_text="one", new_text="two")
-    session = await open_session(call("read", path="a.txt"), edit, [{"hang": True}])
+    session = await open_session(call("read", path="a.txt"), edit, [{"hang": True}], in_process=True)
     pid = (await session.client.status()).pid
     async for event in session.stream("change it"):
         if event.kind == "toolFinished" and "edited" in str(event.data["content"]):
             os.kill(pid, signal.SIGKILL)
             break
+    await session.client.close()
     loaded = await open_session(sid=session.sid)
     assert await outcomes(loaded, "c1") == {"a.txt": "restored"}
     assert (project / "a.txt").read_text() == "one\n"

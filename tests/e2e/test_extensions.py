@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from scripted_sessions import wait_for_servers
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow, reject
@@ -56,7 +57,7 @@ class Place:
 
         scripted = {name: {"scripted": [[{"text": f"by {name}"}]] * 3} for name in models}
         options = {"models": {"fake-1": {"scripted": list(steps)}, **scripted}}
-        client = await SidecarClient.spawn(cwd=self.project, permission=ask, options=options).start()
+        client = await client_in_memory(self.project, permission=ask, options=options).start()
         self.clients.append(client)
         return await client.start_session(self.project, model="fake-1")
 

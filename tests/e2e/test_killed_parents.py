@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills POSIX processes"),
 ]
 
-N_PARENTS = int(os.environ.get("KILLED_PARENTS", "24"))
+N_PARENTS = int(os.environ.get("KILLED_PARENTS", "16"))
 WITHIN_S = 30.0
 _AT_ONCE = 4
 _LATEST_S = 0.3

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from sidecar.protocol import messages as m
 from sidecar_client import SidecarClient, SidecarRequestError, reject
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def client(
         return reject(request)
 
     options = {"models": {"fake-1": {"scripted": push * 2}}}
-    async with SidecarClient.spawn(cwd=project, permission=ask, options=options) as started:
+    async with client_in_memory(project, permission=ask, options=options) as started:
         yield started
 
 

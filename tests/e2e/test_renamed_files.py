@@ -66,7 +66,8 @@ async def test_a_renamed_file_stays_the_file_that_the_model_knows(
     (project / "src/a.py").write_text("one\n")
     first = call("edit", path="src/a.py", old_text="one", new_text="two")
     second = call("edit", path="lib/b.py", old_text="two", new_text="three")
-    session = await open_session(call("read", path="src/a.py"), first, DONE, second, DONE)
+    calls = (call("read", path="src/a.py"), first, DONE, second, DONE)
+    session = await open_session(*calls, in_process=dies)
     await session.run("change it")
     await rename(session, project / "src/a.py", project / "src/b.py")
     await rename(session, project / "src", project / "lib")
@@ -101,7 +102,7 @@ async def test_a_renamed_file_that_was_changed_is_stale_and_a_new_one_in_its_pla
         call("edit", path="b.py", old_text="one", new_text="x"),
         DONE,
     ]
-    session = await open_session(call("read", path="a.py"), DONE, *edits)
+    session = await open_session(call("read", path="a.py"), DONE, *edits, in_process=dies)
     await session.run("read it")
     await rename(session, project / "a.py", project / "b.py")
     (project / "b.py").write_text("one and more\n")
@@ -158,7 +159,8 @@ async def test_a_compaction_a_fork_and_a_new_file_in_its_place_leave_the_renamed
     (project / "a.py").write_text("one\n")
     long = [{"text": "a long answer " * 1500}]
     read = call("read", path="a.py")
-    session = await open_session(long, long, read, DONE, [{"text": "# Goal\nnone"}], read, DONE)
+    calls = (long, long, read, DONE, [{"text": "# Goal\nnone"}], read, DONE)
+    session = await open_session(*calls, in_process=True)
     for prompt in ("go on", "and on", "read it"):
         await session.run(prompt)
     await rename(session, project / "a.py", project / "b.py")

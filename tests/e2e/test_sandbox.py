@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from sidecar.capabilities.sandbox import find_problem
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar_client import SidecarClient, allow
+from sidecar_client import allow
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.processes
 
 COMMAND = "touch inside; touch ~/outside; cat ~/state/config.toml; echo end"
 
@@ -27,7 +28,7 @@ async def run_command(project: Path) -> tuple[str, list[str]]:
 
     call = {"toolCall": {"name": "bash", "input": {"command": COMMAND}}}
     options = {"models": {"fake-1": {"scripted": [[call], [{"text": "done"}]]}}}
-    async with SidecarClient.spawn(cwd=project, permission=answer, options=options) as client:
+    async with client_in_memory(project, permission=answer, options=options) as client:
         session = await client.start_session(project, model="fake-1")
         events = [event async for event in session.stream("go")]
     (finished,) = [event for event in events if event.kind == "toolFinished"]

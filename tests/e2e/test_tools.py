@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from scripted_sessions import DONE, call
 from sidecar.conductor.contract import HunkAnswer, PermissionAnswer, PermissionRequest
-from sidecar_client import Session, SidecarClient, allow
+from sidecar_client import Session, allow
 
 pytestmark = pytest.mark.e2e
 
@@ -100,7 +101,7 @@ async def test_hostile_pages_keep_nobody_else_waiting(project: Path, open_sessio
         try:
             url = f"http://127.0.0.1:{site.server_port}/"
             fetches = [part for n in range(6) for part in call("fetch", url=f"{url}{n}", timeout_s=100)]
-            session = await open_session(fetches, DONE)
+            session = await open_session(fetches, DONE, in_process=True)
             running = asyncio.ensure_future(session.run("read them"))
             async with asyncio.timeout(30):
                 await asyncio.gather(*(asyncio.to_thread(asked.acquire) for _ in range(6)))
@@ -181,7 +182,7 @@ async def test_hunks_of_a_change_are_kept_refused_and_edited(project: Path) -> N
     edits = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
     steps = [call("read", path="a.txt"), call("edit", path="a.txt", edits=edits), DONE]
     options = {"models": {"fake-1": {"scripted": steps}}}
-    async with SidecarClient.spawn(cwd=project, permission=answer, options=options) as client:
+    async with client_in_memory(project, permission=answer, options=options) as client:
         session = await client.start_session(project, model="fake-1")
         events = [event async for event in session.stream("shout")]
         finished = [event.data for event in events if event.kind == "toolFinished"][-1]
@@ -217,7 +218,7 @@ class TestSubagents:
             [{"text": "and on"}],
         ]
         options = {"models": {"fake-1": {"scripted": steps}}}
-        client = await SidecarClient.spawn(cwd=project, permission=answer, options=options).start()
+        client = await client_in_memory(project, permission=answer, options=options).start()
         session = await client.start_session(project, model="fake-1")
         events = [event async for event in session.stream("delegate it")]
         (finished,) = [event.data for event in events if event.kind == "toolFinished"]
@@ -289,7 +290,7 @@ class TestSubagents:
             },
             "other-1": {"scripted": [[{"text": "by the other"}, usage]]},
         }
-        async with SidecarClient.spawn(cwd=project, permission=allow, options={"models": models}) as client:
+        async with client_in_memory(project, permission=allow, options={"models": models}) as client:
             session = await client.start_session(project, model="fake-1")
             before = (await session.usage()).session_total
             unknown, answered = await run_tools(session, "delegate it")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from sidecar_client import SidecarClient, allow
 
 pytestmark = [
@@ -32,7 +33,7 @@ async def client(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SidecarClient]:
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
-    async with SidecarClient.spawn(cwd=project, permission=allow) as started:
+    async with client_in_memory(project, permission=allow) as started:
         yield started
 
 

@@ -10,8 +10,6 @@ import pytest
 from scripted_sessions import DONE, call
 from sidecar_client import Session
 
-pytestmark = pytest.mark.e2e
-
 FIRST = "first version\n"
 SECOND = "second version, the user's work\n"
 READ = call("read", path="a.txt")

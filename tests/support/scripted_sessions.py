@@ -1,4 +1,4 @@
-"""Sessions of real daemons with a scripted model, in a folder of their own; they end with their test."""
+"""Sessions of whole daemons with a scripted model, in a folder of their own; they end with their test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from sidecar_client import Session, SidecarClient, allow
 
 DONE = [{"text": "done"}]
@@ -37,12 +38,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 async def open_session(project: Path) -> AsyncIterator[Any]:
-    """Give a function that starts a daemon with a model of some *calls*, and opens a session in *project*."""
+    """Give a function that opens a session in *project*, of a daemon whose model answers with some *calls*.
+
+    The daemon is in this process, unless a test wants a process that it can kill.
+    """
     clients: list[SidecarClient] = []
 
-    async def start(*calls: Any, model: str = "fake-1", sid: str | None = None) -> Session:
+    async def start(
+        *calls: Any, model: str = "fake-1", sid: str | None = None, in_process: bool = False
+    ) -> Session:
+        begin = SidecarClient.spawn if in_process else client_in_memory
         options = {"models": {model: {"scripted": list(calls), "images": True}}}
-        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
+        client = await begin(cwd=project, permission=allow, options=options).start()
         clients.append(client)
         if sid is None:
             return await client.start_session(project, model=model)
