@@ -63,27 +63,21 @@ def answer(
     return Message("assistant", (text_block("x" * 80),), stop_reason, usage, timestamp=said_at)
 
 
-@pytest.mark.parametrize(
-    ("message", "tokens"),
-    [
-        pytest.param(Message("user"), 1, id="an empty message costs 1"),
-        pytest.param(text_message("user", "abcde"), 2, id="5 bytes cost 2"),
-        pytest.param(text_message("user", "日本"), 2, id="6 bytes of two characters cost 2"),
-        pytest.param(
-            Message("user", (ContentBlock("image", image=Image("abc")),)), 1200, id="an image: 1200"
-        ),
-        pytest.param(
-            Message("assistant", (call_block("long-id", "read", "{}  "),)), 2, id="a call's id is free"
-        ),
-        pytest.param(Message("assistant", (ContentBlock("thinking", thinking="x" * 8),)), 2, id="thinking"),
-        pytest.param(
-            Message("user", (ContentBlock("tool_reference", tool_name="read"),)), 1, id="a reference: 0"
-        ),
-        pytest.param(CompactionSummary("x" * 40, 9999, ("a.py",)), 10, id="a summary costs its text"),
-        pytest.param(Foreign(), 0, id="an unknown type costs nothing"),
-        pytest.param(text_message("user", "\ud800"), 1, id="a lone surrogate does no harm"),
-    ],
-)
+COSTS = {
+    "an empty message costs 1": (Message("user"), 1),
+    "5 bytes cost 2": (text_message("user", "abcde"), 2),
+    "6 bytes of two characters cost 2": (text_message("user", "日本"), 2),
+    "an image: 1200": (Message("user", (ContentBlock("image", image=Image("abc")),)), 1200),
+    "a call's id is free": (Message("assistant", (call_block("long-id", "read", "{}  "),)), 2),
+    "thinking": (Message("assistant", (ContentBlock("thinking", thinking="x" * 8),)), 2),
+    "a reference: 0": (Message("user", (ContentBlock("tool_reference", tool_name="read"),)), 1),
+    "a summary costs its text": (CompactionSummary("x" * 40, 9999, ("a.py",)), 10),
+    "an unknown type costs nothing": (Foreign(), 0),
+    "a lone surrogate does no harm": (text_message("user", "\ud800"), 1),
+}
+
+
+@pytest.mark.parametrize(("message", "tokens"), COSTS.values(), ids=COSTS)
 def test_tokens_are_bytes_by_four(message: AgentMessage, tokens: int) -> None:
     assert estimate_tokens(message) == tokens
 
@@ -98,42 +92,27 @@ def test_blocks_are_summed_before_rounding(texts: list[str]) -> None:
 VECTOR = Usage(input=100, output=999, cache_read=50, cache_write=25, total_tokens=1174)
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        pytest.param([], ContextUsageEstimate(0, 0, 0, -1), id="nothing"),
-        pytest.param([answer(VECTOR)], ContextUsageEstimate(175, 175, 0, 0), id="input and both cache tiers"),
-        pytest.param(
-            [answer(Usage(total_tokens=100)), text_message("user", "x" * 20)],
-            ContextUsageEstimate(105, 100, 5, 0),
-            id="the total where there is nothing else, then the meter",
-        ),
-        pytest.param(
-            [text_message("user", "x" * 20)],
-            ContextUsageEstimate(5, 0, 5, -1),
-            id="the meter where none is reported",
-        ),
-        pytest.param(
-            [
-                answer(VECTOR),
-                answer(Usage(input=7), stop_reason="error"),
-                answer(None, stop_reason="aborted"),
-            ],
-            ContextUsageEstimate(215, 175, 40, 0),
-            id="failed answers report nothing, and are metered",
-        ),
-        pytest.param(
-            [answer(Usage(input=5)), answer(VECTOR)],
-            ContextUsageEstimate(175, 175, 0, 1),
-            id="the newest counts",
-        ),
-        pytest.param(
-            [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())],
-            ContextUsageEstimate(195, 175, 20, 1),
-            id="a usage of zeros hides nothing",
-        ),
-    ],
-)
+HYBRIDS = {
+    "nothing": ([], ContextUsageEstimate(0, 0, 0, -1)),
+    "input and both cache tiers": ([answer(VECTOR)], ContextUsageEstimate(175, 175, 0, 0)),
+    "the total where there is nothing else, then the meter": (
+        [answer(Usage(total_tokens=100)), text_message("user", "x" * 20)],
+        ContextUsageEstimate(105, 100, 5, 0),
+    ),
+    "the meter where none is reported": ([text_message("user", "x" * 20)], ContextUsageEstimate(5, 0, 5, -1)),
+    "failed answers report nothing, and are metered": (
+        [answer(VECTOR), answer(Usage(input=7), stop_reason="error"), answer(None, stop_reason="aborted")],
+        ContextUsageEstimate(215, 175, 40, 0),
+    ),
+    "the newest counts": ([answer(Usage(input=5)), answer(VECTOR)], ContextUsageEstimate(175, 175, 0, 1)),
+    "a usage of zeros hides nothing": (
+        [text_message("user", "x" * 400), answer(VECTOR), answer(Usage())],
+        ContextUsageEstimate(195, 175, 20, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), HYBRIDS.values(), ids=HYBRIDS)
 def test_the_hybrid_starts_from_the_newest_trusted_usage(
     messages: list[AgentMessage], expected: ContextUsageEstimate
 ) -> None:
@@ -145,57 +124,44 @@ def test_the_hybrid_starts_from_the_newest_trusted_usage(
     )
 
 
-@pytest.mark.parametrize(
-    ("usage", "prompt"),
-    [
-        pytest.param(
-            Usage(input=900, output=50, cache_read=800, total_tokens=950), 900, id="reads inside input"
-        ),
-        pytest.param(
-            Usage(input=900, output=50, cache_read=800, cache_write=30, total_tokens=980),
-            930,
-            id="reads inside input, writes beside it",
-        ),
-        pytest.param(
-            Usage(input=900, output=50, cache_read=800, total_tokens=1750), 1700, id="reads beside input"
-        ),
-        pytest.param(Usage(input=900, output=50, cache_read=800), 1700, id="no total: as reported"),
-        pytest.param(
-            Usage(input=900, output=50, cache_read=800, total_tokens=10), 1700, id="a senseless total"
-        ),
-    ],
-)
+CACHED = {
+    "reads inside input": (Usage(input=900, output=50, cache_read=800, total_tokens=950), 900),
+    "reads inside input, writes beside it": (
+        Usage(input=900, output=50, cache_read=800, cache_write=30, total_tokens=980),
+        930,
+    ),
+    "reads beside input": (Usage(input=900, output=50, cache_read=800, total_tokens=1750), 1700),
+    "no total: as reported": (Usage(input=900, output=50, cache_read=800), 1700),
+    "a senseless total": (Usage(input=900, output=50, cache_read=800, total_tokens=10), 1700),
+}
+
+
+@pytest.mark.parametrize(("usage", "prompt"), CACHED.values(), ids=CACHED)
 def test_cache_reads_are_not_counted_twice(usage: Usage, prompt: int) -> None:
     assert estimate_context_tokens([answer(usage)]).usage_tokens == prompt
 
 
-@pytest.mark.parametrize(
-    ("messages", "index"),
-    [
-        pytest.param(
-            [answer(VECTOR, LATE), CompactionSummary("s", timestamp=EARLY)], -1, id="in front of it"
-        ),
-        pytest.param(
-            [CompactionSummary("s", timestamp=LATE), answer(VECTOR, EARLY)], -1, id="kept behind it"
-        ),
-        pytest.param([CompactionSummary("s", timestamp=LATE), answer(VECTOR)], -1, id="of unknown age"),
-        pytest.param(
-            [CompactionSummary("s", timestamp=EARLY), answer(VECTOR, datetime(2027, 1, 1))],
-            -1,
-            id="of an age without a zone",
-        ),
-        pytest.param([CompactionSummary("s", timestamp=EARLY), answer(VECTOR, LATE)], 1, id="newer: trusted"),
-        pytest.param(
-            [
-                CompactionSummary("s", timestamp=EARLY),
-                answer(VECTOR, EARLY + timedelta(minutes=1)),
-                CompactionSummary("s", timestamp=LATE),
-            ],
-            -1,
-            id="newer than an old summary, older than the newest",
-        ),
-    ],
-)
+AGES = {
+    "in front of it": ([answer(VECTOR, LATE), CompactionSummary("s", timestamp=EARLY)], -1),
+    "kept behind it": ([CompactionSummary("s", timestamp=LATE), answer(VECTOR, EARLY)], -1),
+    "of unknown age": ([CompactionSummary("s", timestamp=LATE), answer(VECTOR)], -1),
+    "of an age without a zone": (
+        [CompactionSummary("s", timestamp=EARLY), answer(VECTOR, datetime(2027, 1, 1))],
+        -1,
+    ),
+    "newer: trusted": ([CompactionSummary("s", timestamp=EARLY), answer(VECTOR, LATE)], 1),
+    "newer than an old summary, older than the newest": (
+        [
+            CompactionSummary("s", timestamp=EARLY),
+            answer(VECTOR, EARLY + timedelta(minutes=1)),
+            CompactionSummary("s", timestamp=LATE),
+        ],
+        -1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "index"), AGES.values(), ids=AGES)
 def test_usage_older_than_a_compaction_is_not_trusted(messages: list[AgentMessage], index: int) -> None:
     assert estimate_context_tokens(messages).last_usage_index == index
 

@@ -21,52 +21,39 @@ READ_A, EDIT_A = call("read", path="a"), call("edit", path="a")
 OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error=True)
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        pytest.param([], FileLists(), id="nothing"),
-        pytest.param(
-            [call("read", path="b"), READ_A, call("read", path="b")],
-            FileLists(("a", "b")),
-            id="sorted, unique",
-        ),
-        pytest.param(
-            [call("write", path="a"), call("edit", path="b")], FileLists((), ("a", "b")), id="write and edit"
-        ),
-        pytest.param([READ_A, EDIT_A], FileLists((), ("a",)), id="an edit moves the file"),
-        pytest.param([EDIT_A, READ_A], FileLists((), ("a",)), id="whatever the order"),
-        pytest.param([call("read", file_path="x", path="a")], FileLists(("x",)), id="file_path before path"),
-        pytest.param([call("Read", path="a"), call("view", path="b")], FileLists(), id="names are exact"),
-        pytest.param([call("read", path=7), call("read")], FileLists(), id="a path is a string"),
-        pytest.param(
-            [Message("assistant", (call_block("1", "read", "{"),))], FileLists(), id="broken arguments"
-        ),
-        pytest.param([EDIT_A], FileLists((), ("a",)), id="a call without a result counts"),
-        pytest.param([EDIT_A, OK], FileLists((), ("a",)), id="so does one that went well"),
-        pytest.param([EDIT_A, FAILED, EDIT_A, OK], FileLists((), ("a",)), id="the second try counts"),
-        pytest.param([READ_A, OK, EDIT_A, FAILED], FileLists(("a",)), id="a failed edit is no modification"),
-        pytest.param([call("write", path="a"), FAILED], FileLists(), id="nor a failed write"),
-        pytest.param([READ_A, FAILED], FileLists(), id="what could not be read was not read"),
-        pytest.param(
-            [call("bash", command="make > build.log")], FileLists((), ("build.log",)), id="a shell's writes"
-        ),
-        pytest.param(
-            [call("bash", command="cd x; cat a; mv b c; make 2>&1 >/dev/null")],
-            FileLists(("x/a",), ("x/b", "x/c")),
-            id="a shell's reads and moves",
-        ),
-        pytest.param(
-            [CompactionSummary("s", 0, ("a", "b"), ("c",)), EDIT_A],
-            FileLists(("b",), ("a", "c")),
-            id="earlier lists are united",
-        ),
-        pytest.param(
-            [CompactionSummary("s\n\n<read-files>\na\n</read-files>")],
-            FileLists(("a",)),
-            id="also those only told in text",
-        ),
-    ],
-)
+TOUCHED = {
+    "nothing": ([], FileLists()),
+    "sorted, unique": ([call("read", path="b"), READ_A, call("read", path="b")], FileLists(("a", "b"))),
+    "write and edit": ([call("write", path="a"), call("edit", path="b")], FileLists((), ("a", "b"))),
+    "an edit moves the file": ([READ_A, EDIT_A], FileLists((), ("a",))),
+    "whatever the order": ([EDIT_A, READ_A], FileLists((), ("a",))),
+    "file_path before path": ([call("read", file_path="x", path="a")], FileLists(("x",))),
+    "names are exact": ([call("Read", path="a"), call("view", path="b")], FileLists()),
+    "a path is a string": ([call("read", path=7), call("read")], FileLists()),
+    "broken arguments": ([Message("assistant", (call_block("1", "read", "{"),))], FileLists()),
+    "a call without a result counts": ([EDIT_A], FileLists((), ("a",))),
+    "so does one that went well": ([EDIT_A, OK], FileLists((), ("a",))),
+    "the second try counts": ([EDIT_A, FAILED, EDIT_A, OK], FileLists((), ("a",))),
+    "a failed edit is no modification": ([READ_A, OK, EDIT_A, FAILED], FileLists(("a",))),
+    "nor a failed write": ([call("write", path="a"), FAILED], FileLists()),
+    "what could not be read was not read": ([READ_A, FAILED], FileLists()),
+    "a shell's writes": ([call("bash", command="make > build.log")], FileLists((), ("build.log",))),
+    "a shell's reads and moves": (
+        [call("bash", command="cd x; cat a; mv b c; make 2>&1 >/dev/null")],
+        FileLists(("x/a",), ("x/b", "x/c")),
+    ),
+    "earlier lists are united": (
+        [CompactionSummary("s", 0, ("a", "b"), ("c",)), EDIT_A],
+        FileLists(("b",), ("a", "c")),
+    ),
+    "also those only told in text": (
+        [CompactionSummary("s\n\n<read-files>\na\n</read-files>")],
+        FileLists(("a",)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), TOUCHED.values(), ids=TOUCHED)
 def test_files_follow_the_calls_and_their_results(messages: list[AgentMessage], expected: FileLists) -> None:
     assert file_lists(messages) == expected
 

@@ -112,71 +112,53 @@ def test_a_digest_turn_is_a_summary_with_its_files() -> None:
     assert file_lists([summary]).read == ("a",)
 
 
-@pytest.mark.parametrize(
-    "turn",
-    [
-        pytest.param(UserTurn((TextBlock("<context-summary>\nopen"),)), id="not closed"),
-        pytest.param(UserTurn((TextBlock("<context-summary>\n</context-summary>"),)), id="too short"),
-        pytest.param(
-            UserTurn((TextBlock("<context-summary>\nx\n</context-summary>"), TextBlock("y"))), id="more"
-        ),
-        pytest.param(
-            AssistantTurn((TextBlock("<context-summary>\nx\n</context-summary>"),)), id="an assistant's"
-        ),
-    ],
-)
+NO_DIGESTS = {
+    "not closed": UserTurn((TextBlock("<context-summary>\nopen"),)),
+    "too short": UserTurn((TextBlock("<context-summary>\n</context-summary>"),)),
+    "more": UserTurn((TextBlock("<context-summary>\nx\n</context-summary>"), TextBlock("y"))),
+    "an assistant's": AssistantTurn((TextBlock("<context-summary>\nx\n</context-summary>"),)),
+}
+
+
+@pytest.mark.parametrize("turn", NO_DIGESTS.values(), ids=NO_DIGESTS)
 def test_what_only_looks_like_a_digest_is_none(turn: Turn) -> None:
     (message,) = turns_to_messages([turn])
     assert isinstance(message, Message)
     assert messages_to_turns([message]) == [turn]
 
 
-@pytest.mark.parametrize(
-    ("messages", "turns"),
-    [
-        pytest.param(
-            [
-                Message(
-                    "user",
-                    (text_block("hi"), ContentBlock("image", image=Image("abc", mime_type="image/png"))),
-                )
-            ],
-            [UserTurn((TextBlock("hi"), ImageBlock("image/png", "abc")))],
-            id="images are kept",
-        ),
-        pytest.param(
-            [Message("user", (ContentBlock("image", image=Image(url="http://x/y.png")),))],
-            [UserTurn((TextBlock("[image: http://x/y.png]"),))],
-            id="an image by address is named",
-        ),
-        pytest.param(
-            [
-                Message(
-                    "assistant", (ContentBlock("thinking", thinking="hm"), call_block("1", "f", '{"a":1}'))
-                )
-            ],
-            [AssistantTurn((ThinkingBlock("hm"), ToolCallBlock("1", "f", {"a": 1})))],
-            id="arguments are parsed",
-        ),
-        pytest.param(
-            [Message("assistant", (call_block("1", "f", "{broken"),))],
-            [AssistantTurn((ToolCallBlock("1", "f", "{broken"),))],
-            id="broken arguments stay text",
-        ),
-        pytest.param(
-            [tool_message("1", "a"), tool_message("2", "b", is_error=True)],
-            [ToolTurn((ToolResultBlock("1", "a", False), ToolResultBlock("2", "b", True)))],
-            id="results made here share a turn",
-        ),
-        pytest.param([text_message("system", "note")], [UserTurn((TextBlock("note"),))], id="no system turn"),
-        pytest.param([Message("tool", (text_block("x"),))], [ToolTurn((TextBlock("x"),))], id="no call id"),
-        pytest.param(
-            [Message("user", (ContentBlock("tool_reference", tool_name="x"),))],
-            [UserTurn(())],
-            id="reference",
-        ),
-    ],
-)
+MADE_HERE = {
+    "images are kept": (
+        [
+            Message(
+                "user", (text_block("hi"), ContentBlock("image", image=Image("abc", mime_type="image/png")))
+            )
+        ],
+        [UserTurn((TextBlock("hi"), ImageBlock("image/png", "abc")))],
+    ),
+    "an image by address is named": (
+        [Message("user", (ContentBlock("image", image=Image(url="http://x/y.png")),))],
+        [UserTurn((TextBlock("[image: http://x/y.png]"),))],
+    ),
+    "arguments are parsed": (
+        [Message("assistant", (ContentBlock("thinking", thinking="hm"), call_block("1", "f", '{"a":1}')))],
+        [AssistantTurn((ThinkingBlock("hm"), ToolCallBlock("1", "f", {"a": 1})))],
+    ),
+    "broken arguments stay text": (
+        [Message("assistant", (call_block("1", "f", "{broken"),))],
+        [AssistantTurn((ToolCallBlock("1", "f", "{broken"),))],
+    ),
+    "results made here share a turn": (
+        [tool_message("1", "a"), tool_message("2", "b", is_error=True)],
+        [ToolTurn((ToolResultBlock("1", "a", False), ToolResultBlock("2", "b", True)))],
+    ),
+    "no system turn": ([text_message("system", "note")], [UserTurn((TextBlock("note"),))]),
+    "no call id": ([Message("tool", (text_block("x"),))], [ToolTurn((TextBlock("x"),))]),
+    "reference": ([Message("user", (ContentBlock("tool_reference", tool_name="x"),))], [UserTurn(())]),
+}
+
+
+@pytest.mark.parametrize(("messages", "turns"), MADE_HERE.values(), ids=MADE_HERE)
 def test_messages_made_here_become_turns(messages: list[AgentMessage], turns: list[Turn]) -> None:
     assert messages_to_turns(messages) == turns
 

@@ -138,37 +138,26 @@ def test_a_summary_becomes_a_users_message() -> None:
 R1, R2, LATE = tool_message("1", "one"), tool_message("2", "two"), tool_message("1", "late")
 
 
-@pytest.mark.parametrize(
-    ("messages", "repaired"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param([USER, asks("1"), R1, USER], [USER, asks("1"), R1, USER], id="whole pairs stay"),
-        pytest.param([asks("1", "2"), R2, R1], [asks("1", "2"), R2, R1], id="results keep their order"),
-        pytest.param([asks("1")], [asks("1"), missing("1")], id="an unanswered call gets an error"),
-        pytest.param(
-            [asks("1", "2"), R2, USER],
-            [asks("1", "2"), missing("1"), R2, USER],
-            id="right behind the assistant",
-        ),
-        pytest.param([R1, USER, R2], [USER], id="results without a call are left out"),
-        pytest.param([asks("1"), R1, R1], [asks("1"), R1], id="a second result is left out"),
-        pytest.param([asks("1"), R1, R2], [asks("1"), R1], id="a foreign result in the run is left out"),
-        pytest.param(
-            [asks("1"), USER, LATE], [asks("1"), LATE, USER], id="a late result moves up to its call"
-        ),
-        pytest.param([asks("1"), R1, USER, LATE], [asks("1"), R1, USER], id="late and answered already"),
-        pytest.param(
-            [asks("1"), USER, LATE, asks("1"), USER],
-            [asks("1"), LATE, USER, asks("1"), missing("1"), USER],
-            id="a late result answers the call in front of it, not a later one of that id",
-        ),
-        pytest.param(
-            [asks("1"), R1, asks("1"), LATE],
-            [asks("1"), R1, asks("1"), LATE],
-            id="an id used again is another call",
-        ),
-    ],
-)
+REPAIRED = {
+    "nothing": ([], []),
+    "whole pairs stay": ([USER, asks("1"), R1, USER], [USER, asks("1"), R1, USER]),
+    "results keep their order": ([asks("1", "2"), R2, R1], [asks("1", "2"), R2, R1]),
+    "an unanswered call gets an error": ([asks("1")], [asks("1"), missing("1")]),
+    "right behind the assistant": ([asks("1", "2"), R2, USER], [asks("1", "2"), missing("1"), R2, USER]),
+    "results without a call are left out": ([R1, USER, R2], [USER]),
+    "a second result is left out": ([asks("1"), R1, R1], [asks("1"), R1]),
+    "a foreign result in the run is left out": ([asks("1"), R1, R2], [asks("1"), R1]),
+    "a late result moves up to its call": ([asks("1"), USER, LATE], [asks("1"), LATE, USER]),
+    "late and answered already": ([asks("1"), R1, USER, LATE], [asks("1"), R1, USER]),
+    "a late result answers the call in front of it, not a later one of that id": (
+        [asks("1"), USER, LATE, asks("1"), USER],
+        [asks("1"), LATE, USER, asks("1"), missing("1"), USER],
+    ),
+    "an id used again is another call": ([asks("1"), R1, asks("1"), LATE], [asks("1"), R1, asks("1"), LATE]),
+}
+
+
+@pytest.mark.parametrize(("messages", "repaired"), REPAIRED.values(), ids=REPAIRED)
 def test_every_call_gets_one_result(messages: list[Message], repaired: list[Message]) -> None:
     assert repair_message_sequence(messages) == repaired
 

@@ -21,27 +21,22 @@ from sidecar.agentcore.plan import (
     tail_starts,
 )
 
+BUDGETS = {
+    "defaults": (128_000, 0, 0, Budget(128_000, 16384, 111_616, 20_000)),
+    "less than 0: defaults": (128_000, -1, -5, Budget(128_000, 16384, 111_616, 20_000)),
+    "two tails just fit: as given": (56_384, 0, 0, Budget(56_384, 16384, 40_000, 20_000)),
+    "own figures that fit are kept": (1000, 200, 100, Budget(1000, 200, 800, 100)),
+    "36k: 13 % and a quarter": (36_000, 0, 0, Budget(36_000, 4680, 31_320, 7830)),
+    "32k": (32_000, 0, 0, Budget(32_000, 4160, 27_840, 6960)),
+    "16k: the reserve's floor": (16_384, 0, 0, Budget(16_384, 4096, 12_288, 3072)),
+    "8k: the tail's floor": (8192, 0, 0, Budget(8192, 4096, 4096, 2000)),
+    "4k: half is the reserve, half of the rest tail": (4096, 0, 0, Budget(4096, 2048, 2048, 1024)),
+    "a chosen reserve that leaves nothing stays": (1000, 1000, 50, Budget(1000, 1000, 0, 0)),
+    "no window": (0, 0, 0, Budget(0, 0, 0, 0)),
+}
 
-@pytest.mark.parametrize(
-    ("window", "reserve", "keep", "expected"),
-    [
-        pytest.param(128_000, 0, 0, Budget(128_000, 16384, 111_616, 20_000), id="defaults"),
-        pytest.param(128_000, -1, -5, Budget(128_000, 16384, 111_616, 20_000), id="less than 0: defaults"),
-        pytest.param(56_384, 0, 0, Budget(56_384, 16384, 40_000, 20_000), id="two tails just fit: as given"),
-        pytest.param(1000, 200, 100, Budget(1000, 200, 800, 100), id="own figures that fit are kept"),
-        pytest.param(36_000, 0, 0, Budget(36_000, 4680, 31_320, 7830), id="36k: 13 % and a quarter"),
-        pytest.param(32_000, 0, 0, Budget(32_000, 4160, 27_840, 6960), id="32k"),
-        pytest.param(16_384, 0, 0, Budget(16_384, 4096, 12_288, 3072), id="16k: the reserve's floor"),
-        pytest.param(8192, 0, 0, Budget(8192, 4096, 4096, 2000), id="8k: the tail's floor"),
-        pytest.param(
-            4096, 0, 0, Budget(4096, 2048, 2048, 1024), id="4k: half is the reserve, half of the rest tail"
-        ),
-        pytest.param(
-            1000, 1000, 50, Budget(1000, 1000, 0, 0), id="a chosen reserve that leaves nothing stays"
-        ),
-        pytest.param(0, 0, 0, Budget(0, 0, 0, 0), id="no window"),
-    ],
-)
+
+@pytest.mark.parametrize(("window", "reserve", "keep", "expected"), BUDGETS.values(), ids=BUDGETS)
 def test_shares_scale_with_small_windows(window: int, reserve: int, keep: int, expected: Budget) -> None:
     assert fit_budget(window, reserve, keep) == expected
 
@@ -124,23 +119,17 @@ def calls(*ids: str) -> Message:
 USER = text_message("user", "u")
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        pytest.param(
-            [calls("1", "2"), tool_message("2", ""), tool_message("1", ""), USER], "T..T", id="a batch"
-        ),
-        pytest.param([calls("1"), USER, tool_message("1", ""), USER], "T..T", id="a result that came late"),
-        pytest.param([calls("1"), USER, USER], "TTT", id="a call without result holds nothing"),
-        pytest.param([tool_message("9", ""), USER], ".T", id="no tail begins with a stray result"),
-        pytest.param(
-            [calls("1"), calls("1"), tool_message("1", "")], "TT.", id="an id again: the newest call"
-        ),
-        pytest.param(
-            [calls("1"), tool_message("1", ""), tool_message("1", ""), USER], "T..T", id="answered twice"
-        ),
-    ],
-)
+PAIRS = {
+    "a batch": ([calls("1", "2"), tool_message("2", ""), tool_message("1", ""), USER], "T..T"),
+    "a result that came late": ([calls("1"), USER, tool_message("1", ""), USER], "T..T"),
+    "a call without result holds nothing": ([calls("1"), USER, USER], "TTT"),
+    "no tail begins with a stray result": ([tool_message("9", ""), USER], ".T"),
+    "an id again: the newest call": ([calls("1"), calls("1"), tool_message("1", "")], "TT."),
+    "answered twice": ([calls("1"), tool_message("1", ""), tool_message("1", ""), USER], "T..T"),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), PAIRS.values(), ids=PAIRS)
 def test_pairs_stay_whole(messages: list[AgentMessage], expected: str) -> None:
     assert "".join("T" if start else "." for start in tail_starts(messages)) == expected
 
@@ -223,19 +212,15 @@ def of_size(*tokens: int) -> list[AgentMessage]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("messages", "shrink", "kept"),
-    [
-        pytest.param(
-            of_size(10, 5000), ((1, 400),), 410, id="an item larger than the window: half the threshold"
-        ),
-        pytest.param(of_size(5000), ((0, 400),), 400, id="even the newest prompt"),
-        pytest.param(of_size(300, 600), ((1, 500),), 800, id="a lone turn: the answer pays, not the prompt"),
-        pytest.param(
-            of_size(690, 300), ((0, 600), (1, 200)), 800, id="a prompt pays last, when nothing else is left"
-        ),
-    ],
-)
+OVERSIZED = {
+    "an item larger than the window: half the threshold": (of_size(10, 5000), ((1, 400),), 410),
+    "even the newest prompt": (of_size(5000), ((0, 400),), 400),
+    "a lone turn: the answer pays, not the prompt": (of_size(300, 600), ((1, 500),), 800),
+    "a prompt pays last, when nothing else is left": (of_size(690, 300), ((0, 600), (1, 200)), 800),
+}
+
+
+@pytest.mark.parametrize(("messages", "shrink", "kept"), OVERSIZED.values(), ids=OVERSIZED)
 def test_oversized_items_are_shrunk_without_a_model(
     messages: list[AgentMessage], shrink: tuple[tuple[int, int], ...], kept: int
 ) -> None:

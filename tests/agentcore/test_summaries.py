@@ -293,45 +293,37 @@ def test_a_prompt_cannot_be_broken_out_of() -> None:
 IMAGE = ContentBlock("image", image=Image("abc", mime_type="image/png"))
 
 
-@pytest.mark.parametrize(
-    ("message", "parts"),
-    [
-        pytest.param(text_message("user", "hi"), ["[User]: hi"], id="user"),
-        pytest.param(
-            Message(
-                "assistant",
-                (
-                    text_block("well"),
-                    ContentBlock("thinking", thinking="hm"),
-                    call_block("1", "ls"),
-                    call_block("2", "read", '{"path":"a"}'),
-                ),
+LABELS = {
+    "user": (text_message("user", "hi"), ["[User]: hi"]),
+    "assistant: thinking, text, calls": (
+        Message(
+            "assistant",
+            (
+                text_block("well"),
+                ContentBlock("thinking", thinking="hm"),
+                call_block("1", "ls"),
+                call_block("2", "read", '{"path":"a"}'),
             ),
-            ["[Assistant thinking]: hm", "[Assistant]: well", "[Assistant tool calls]: ls(); read(path=a)"],
-            id="assistant: thinking, text, calls",
         ),
-        pytest.param(tool_message("1", "ok"), ["[Tool result]: ok"], id="tool result"),
-        pytest.param(tool_message("1", "no", is_error=True), ["[Tool result error]: no"], id="an error"),
-        pytest.param(
-            tool_message("1", "ok", tool_name="ls"), ["[Tool result]: ok\n(tool: ls)"], id="whose result"
-        ),
-        pytest.param(text_message("system", "be kind"), ["[System]: be kind"], id="system notes"),
-        pytest.param(Message("user", (text_block("see"), IMAGE)), ["[User]: see\n[image]"], id="images"),
-        pytest.param(Message("user", (IMAGE,)), ["[User]: [image]"], id="an image alone"),
-        pytest.param(CompactionSummary("old"), ["[Previous summary]: old"], id="summary"),
-        pytest.param(
-            CompactionSummary("old\n\n<read-files>\na\n</read-files>"),
-            ["[Previous summary]: old"],
-            id="without its file sections",
-        ),
-        pytest.param(
-            Message("assistant", (text_block("x"),), stop_reason="aborted"),
-            ["[Assistant]: x"],
-            id="aborted: kept",
-        ),
-        pytest.param(Message("assistant"), [], id="nothing said, nothing written"),
-    ],
-)
+        ["[Assistant thinking]: hm", "[Assistant]: well", "[Assistant tool calls]: ls(); read(path=a)"],
+    ),
+    "tool result": (tool_message("1", "ok"), ["[Tool result]: ok"]),
+    "an error": (tool_message("1", "no", is_error=True), ["[Tool result error]: no"]),
+    "whose result": (tool_message("1", "ok", tool_name="ls"), ["[Tool result]: ok\n(tool: ls)"]),
+    "system notes": (text_message("system", "be kind"), ["[System]: be kind"]),
+    "images": (Message("user", (text_block("see"), IMAGE)), ["[User]: see\n[image]"]),
+    "an image alone": (Message("user", (IMAGE,)), ["[User]: [image]"]),
+    "summary": (CompactionSummary("old"), ["[Previous summary]: old"]),
+    "without its file sections": (
+        CompactionSummary("old\n\n<read-files>\na\n</read-files>"),
+        ["[Previous summary]: old"],
+    ),
+    "aborted: kept": (Message("assistant", (text_block("x"),), stop_reason="aborted"), ["[Assistant]: x"]),
+    "nothing said, nothing written": (Message("assistant"), []),
+}
+
+
+@pytest.mark.parametrize(("message", "parts"), LABELS.values(), ids=LABELS)
 def test_each_kind_of_message_has_its_label(message: AgentMessage, parts: list[str]) -> None:
     assert list(serialize_parts([message])) == parts
 

@@ -24,27 +24,23 @@ from sidecar.agentcore.view import LEFT_OUT_IMAGE, cut_arguments, shrink_message
 IMAGE = ContentBlock("image", image=Image("abc"))
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        pytest.param(tool_message("1", "x" * 9000, is_error=True, tool_name="bash"), id="a tool result"),
-        pytest.param(Message("user", (text_block("日本語" * 2000),)), id="wide characters"),
-        pytest.param(
-            Message("assistant", (ContentBlock("thinking", thinking="x" * 9000), call_block("1", "ls"))),
-            id="thinking beside a call",
-        ),
-        pytest.param(Message("user", (IMAGE, IMAGE, text_block("look"))), id="images"),
-        pytest.param(CompactionSummary("x" * 9000, 5, ("a",)), id="a summary"),
-        pytest.param(
-            Message("assistant", (call_block("1", "w", json.dumps({"t": "x\n" * 4000})),)), id="a call"
-        ),
-        pytest.param(Message("assistant", (call_block("1", "w", "x" * 9000),)), id="a call that is no JSON"),
-        pytest.param(
-            Message("assistant", (call_block("1", "w", json.dumps({f"k{i}": i for i in range(900)})),)),
-            id="a call without a long string",
-        ),
-    ],
-)
+LARGE = {
+    "a tool result": tool_message("1", "x" * 9000, is_error=True, tool_name="bash"),
+    "wide characters": Message("user", (text_block("日本語" * 2000),)),
+    "thinking beside a call": Message(
+        "assistant", (ContentBlock("thinking", thinking="x" * 9000), call_block("1", "ls"))
+    ),
+    "images": Message("user", (IMAGE, IMAGE, text_block("look"))),
+    "a summary": CompactionSummary("x" * 9000, 5, ("a",)),
+    "a call": Message("assistant", (call_block("1", "w", json.dumps({"t": "x\n" * 4000})),)),
+    "a call that is no JSON": Message("assistant", (call_block("1", "w", "x" * 9000),)),
+    "a call without a long string": Message(
+        "assistant", (call_block("1", "w", json.dumps({f"k{i}": i for i in range(900)})),)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", LARGE.values(), ids=LARGE)
 def test_a_shrunk_message_fits_and_is_marked(message: AgentMessage) -> None:
     shrunk = shrink_message(message, 100)
     assert estimate_tokens(shrunk) <= 110

@@ -47,48 +47,38 @@ def nested(depth: int) -> EventContent:
     return content
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        pytest.param(
-            lambda: MediaContent(url="ftp://host/a.png", mime_type="image/png"),
-            "url begins with 'ftp://host/a.png'; it must begin with http://, https:// or data:",
-            id="media from another scheme",
+REFUSED = {
+    "media from another scheme": (
+        lambda: MediaContent(url="ftp://host/a.png", mime_type="image/png"),
+        "url begins with 'ftp://host/a.png'; it must begin with http://, https:// or data:",
+    ),
+    "audio without a scheme": (
+        lambda: AudioContent(url="a.mp3"),
+        "url begins with 'a.mp3'; it must begin with http://, https:// or data:",
+    ),
+    "video from a script": (
+        lambda: VideoContent(url="javascript:alert(1)"),
+        "url begins with 'javascript:alert'; it must begin with http://, https:// or data:",
+    ),
+    "empty composite": (
+        lambda: CompositeContent(parts=[]),
+        "a composite has no parts; give at least one, or use TextContent",
+    ),
+    "composites six deep": (lambda: nested(6), "composites are nested 6 deep; flatten them to 5 or less"),
+    "unknown tool status": (
+        lambda: ToolCallContent(tool_name="ls", tool_id="1", status="running"),
+        "tool status is 'running'; use one of pending, completed, failed",
+    ),
+    "time without a zone": (
+        lambda: RoomEvent(
+            room_id="r", source=SOURCE, content=TextContent("x"), created_at=datetime(2025, 1, 1)
         ),
-        pytest.param(
-            lambda: AudioContent(url="a.mp3"),
-            "url begins with 'a.mp3'; it must begin with http://, https:// or data:",
-            id="audio without a scheme",
-        ),
-        pytest.param(
-            lambda: VideoContent(url="javascript:alert(1)"),
-            "url begins with 'javascript:alert'; it must begin with http://, https:// or data:",
-            id="video from a script",
-        ),
-        pytest.param(
-            lambda: CompositeContent(parts=[]),
-            "a composite has no parts; give at least one, or use TextContent",
-            id="empty composite",
-        ),
-        pytest.param(
-            lambda: nested(6),
-            "composites are nested 6 deep; flatten them to 5 or less",
-            id="composites six deep",
-        ),
-        pytest.param(
-            lambda: ToolCallContent(tool_name="ls", tool_id="1", status="running"),
-            "tool status is 'running'; use one of pending, completed, failed",
-            id="unknown tool status",
-        ),
-        pytest.param(
-            lambda: RoomEvent(
-                room_id="r", source=SOURCE, content=TextContent("x"), created_at=datetime(2025, 1, 1)
-            ),
-            "created_at has no time zone; give an aware datetime, for example in UTC",
-            id="time without a zone",
-        ),
-    ],
-)
+        "created_at has no time zone; give an aware datetime, for example in UTC",
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "message"), REFUSED.values(), ids=REFUSED)
 def test_refuses_what_cannot_be_meant(build: Callable[[], object], message: str) -> None:
     """The error belongs to the project's tree, is a ValueError too, and says what to do."""
     with pytest.raises(InvalidInput) as refused:
@@ -103,63 +93,47 @@ def test_accepts_what_is_just_allowed() -> None:
         assert MediaContent(url=url, mime_type="image/png").url == url
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        pytest.param(TextContent("hello"), "hello", id="text"),
-        pytest.param(RichContent("*hi*"), "*hi*", id="rich without fallback"),
-        pytest.param(RichContent("*hi*", plain_text="hi"), "hi", id="rich with fallback"),
-        pytest.param(
-            MediaContent("https://h/a.png", "image/png", filename="a.png", caption="the plan"),
-            "[media image/png: the plan, a.png, https://h/a.png]",
-            id="media by its address",
-        ),
-        pytest.param(
-            MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
-            "[media image/png: data:image/png;base64 (40022 characters)]",
-            id="an embedded picture without its bytes",
-        ),
-        pytest.param(
-            LocationContent(48.1, 11.5, label="office"), "[location: 48.1, 11.5, office]", id="location"
-        ),
-        pytest.param(
-            AudioContent("https://h/a.mp3", transcript="good morning"),
-            "[audio: good morning, https://h/a.mp3]",
-            id="audio with its words",
-        ),
-        pytest.param(
-            VideoContent("https://h/v.mp4", caption="demo"), "[video: demo, https://h/v.mp4]", id="video"
-        ),
-        pytest.param(
-            CompositeContent([TextContent("see"), LocationContent(1, 2)]),
-            "see\n[location: 1, 2]",
-            id="composite",
-        ),
-        pytest.param(SystemContent("alice joined", code="join"), "alice joined", id="system"),
-        pytest.param(TemplateContent("welcome", body="Hi Bob"), "Hi Bob", id="rendered template"),
-        pytest.param(
-            TemplateContent("welcome", parameters={"name": "Bob"}),
-            '[template welcome: {"name": "Bob"}]',
-            id="template",
-        ),
-        pytest.param(EditContent("e1", TextContent("better")), "[edit of e1] better", id="edit"),
-        pytest.param(DeleteContent("e1"), "[deleted e1]", id="delete"),
-        pytest.param(DeleteContent("e1", reason="typo"), "[deleted e1: typo]", id="delete with a reason"),
-        pytest.param(
-            ToolCallContent("ls", "1", {"path": "."}), '[tool ls({"path": "."}) pending]', id="call"
-        ),
-        pytest.param(
-            ToolCallContent("ls", "1", {}, result=["a", "é"], status="completed"),
-            '[tool ls({}) completed] ["a", "é"]',
-            id="call with a result",
-        ),
-        pytest.param(
-            ToolCallContent("ls", "1", {}, result="half", status="failed", error="denied"),
-            "[tool ls({}) failed] denied",
-            id="call that failed",
-        ),
-    ],
-)
+PLAIN_TEXTS = {
+    "text": (TextContent("hello"), "hello"),
+    "rich without fallback": (RichContent("*hi*"), "*hi*"),
+    "rich with fallback": (RichContent("*hi*", plain_text="hi"), "hi"),
+    "media by its address": (
+        MediaContent("https://h/a.png", "image/png", filename="a.png", caption="the plan"),
+        "[media image/png: the plan, a.png, https://h/a.png]",
+    ),
+    "an embedded picture without its bytes": (
+        MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
+        "[media image/png: data:image/png;base64 (40022 characters)]",
+    ),
+    "location": (LocationContent(48.1, 11.5, label="office"), "[location: 48.1, 11.5, office]"),
+    "audio with its words": (
+        AudioContent("https://h/a.mp3", transcript="good morning"),
+        "[audio: good morning, https://h/a.mp3]",
+    ),
+    "video": (VideoContent("https://h/v.mp4", caption="demo"), "[video: demo, https://h/v.mp4]"),
+    "composite": (CompositeContent([TextContent("see"), LocationContent(1, 2)]), "see\n[location: 1, 2]"),
+    "system": (SystemContent("alice joined", code="join"), "alice joined"),
+    "rendered template": (TemplateContent("welcome", body="Hi Bob"), "Hi Bob"),
+    "template": (
+        TemplateContent("welcome", parameters={"name": "Bob"}),
+        '[template welcome: {"name": "Bob"}]',
+    ),
+    "edit": (EditContent("e1", TextContent("better")), "[edit of e1] better"),
+    "delete": (DeleteContent("e1"), "[deleted e1]"),
+    "delete with a reason": (DeleteContent("e1", reason="typo"), "[deleted e1: typo]"),
+    "call": (ToolCallContent("ls", "1", {"path": "."}), '[tool ls({"path": "."}) pending]'),
+    "call with a result": (
+        ToolCallContent("ls", "1", {}, result=["a", "é"], status="completed"),
+        '[tool ls({}) completed] ["a", "é"]',
+    ),
+    "call that failed": (
+        ToolCallContent("ls", "1", {}, result="half", status="failed", error="denied"),
+        "[tool ls({}) failed] denied",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "text"), PLAIN_TEXTS.values(), ids=PLAIN_TEXTS)
 def test_every_content_has_a_plain_text(content: EventContent, text: str) -> None:
     assert plain_text(content) == text
 

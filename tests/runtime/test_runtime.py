@@ -179,22 +179,19 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "printed"),
-    [
-        pytest.param(
-            QUICKSTART, "settled\nAssistantTurn(blocks=(TextBlock(text='Hello, world!'),))\n", id="quickstart"
-        ),
-        pytest.param(PURE, "invoking\nInvokeModelEffect\nPublishEffect\n", id="the machine driven directly"),
-        pytest.param(EVENTS, "Hello from the mock model.\nsettled True\n", id="events and snapshots"),
-        pytest.param(COMPACTION, "1004\nFalse\n0\n", id="compaction"),
-        pytest.param(
-            SESSIONS,
-            "(UserTurn(blocks=(TextBlock(text='remember this'),)),)\n['sess-1']\n",
-            id="sessions and persistence",
-        ),
-    ],
-)
+EXAMPLES = {
+    "quickstart": (QUICKSTART, "settled\nAssistantTurn(blocks=(TextBlock(text='Hello, world!'),))\n"),
+    "the machine driven directly": (PURE, "invoking\nInvokeModelEffect\nPublishEffect\n"),
+    "events and snapshots": (EVENTS, "Hello from the mock model.\nsettled True\n"),
+    "compaction": (COMPACTION, "1004\nFalse\n0\n"),
+    "sessions and persistence": (
+        SESSIONS,
+        "(UserTurn(blocks=(TextBlock(text='remember this'),)),)\n['sess-1']\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "printed"), EXAMPLES.values(), ids=EXAMPLES)
 def test_the_examples_of_the_seed_run_as_printed(
     code: str, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,30 +43,25 @@ async def signals(channel: Channel) -> list[Signal]:
     return [signal async for signal in drive_turn(channel)]
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        pytest.param([], [StreamEndSignal()], id="an empty stream ends"),
-        pytest.param(
-            [A, B], [EmissionSignal(A), EmissionSignal(B), StreamEndSignal()], id="a clean stream ends once"
-        ),
-        pytest.param(
-            [A, ERROR],
-            [EmissionSignal(A), EmissionSignal(ERROR), StreamEndSignal()],
-            id="also after an error emission",
-        ),
-        pytest.param(
-            [A, BROKEN],
-            [EmissionSignal(A), FaultSignal(RunError("model_failed", "torn", BROKEN))],
-            id="an exception faults instead",
-        ),
-        pytest.param(
-            [NAMELESS],
-            [FaultSignal(RunError("model_failed", "ValueError", NAMELESS))],
-            id="an exception without words is named",
-        ),
-    ],
-)
+STREAMS = {
+    "an empty stream ends": ([], [StreamEndSignal()]),
+    "a clean stream ends once": ([A, B], [EmissionSignal(A), EmissionSignal(B), StreamEndSignal()]),
+    "also after an error emission": (
+        [A, ERROR],
+        [EmissionSignal(A), EmissionSignal(ERROR), StreamEndSignal()],
+    ),
+    "an exception faults instead": (
+        [A, BROKEN],
+        [EmissionSignal(A), FaultSignal(RunError("model_failed", "torn", BROKEN))],
+    ),
+    "an exception without words is named": (
+        [NAMELESS],
+        [FaultSignal(RunError("model_failed", "ValueError", NAMELESS))],
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "expected"), STREAMS.values(), ids=STREAMS)
 async def test_each_emission_becomes_a_signal_and_then_the_stream_ends(
     said: list[Emission | BaseException], expected: list[Signal]
 ) -> None:

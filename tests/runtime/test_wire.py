@@ -66,38 +66,30 @@ def sent(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return build_conversation(turns, CONFIG).turns
 
 
-@pytest.mark.parametrize(
-    ("turns", "expected"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param([USER, CALL, RESULT, SAID, USER], [USER, CALL, RESULT, SAID, USER], id="as it is"),
-        pytest.param([USER, AssistantTurn(())], [USER], id="no blank assistant turn"),
-        pytest.param(
-            [USER, AssistantTurn((TextBlock(""), *CALL.blocks)), RESULT],
-            [USER, CALL, RESULT],
-            id="no empty prose",
-        ),
-        pytest.param(
-            [USER, AssistantTurn((ThinkingBlock("hm", "sig"),)), USER], [USER, USER], id="no mere thinking"
-        ),
-        pytest.param(
-            [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
-            [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
-            id="thinking before an answer",
-        ),
-        pytest.param([UserTurn((CommandBlock("model"),)), USER], [USER], id="no host commands"),
-        pytest.param([UserTurn((CommandBlock("model"), *USER.blocks))], [USER], id="nor beside a prompt"),
-        pytest.param([SAID, USER], [OPENING, SAID, USER], id="the user opens"),
-        pytest.param([RESULT, USER], [USER], id="no orphan result"),
-        pytest.param(
-            [USER, CALL, OTHER_CALL, RESULT, OTHER_RESULT],
-            [USER, AssistantTurn((*CALL.blocks, *OTHER_CALL.blocks)), RESULT, OTHER_RESULT],
-            id="parallel calls in turns of their own keep their results",
-        ),
-        pytest.param([USER, SAID, SAID], [USER, SAID, SAID], id="prose in turns of its own stays so"),
-        pytest.param([UserTurn((*USER.blocks, *CALL.blocks))], [USER], id="only a model calls tools"),
-    ],
-)
+SENT = {
+    "nothing": ([], []),
+    "as it is": ([USER, CALL, RESULT, SAID, USER], [USER, CALL, RESULT, SAID, USER]),
+    "no blank assistant turn": ([USER, AssistantTurn(())], [USER]),
+    "no empty prose": ([USER, AssistantTurn((TextBlock(""), *CALL.blocks)), RESULT], [USER, CALL, RESULT]),
+    "no mere thinking": ([USER, AssistantTurn((ThinkingBlock("hm", "sig"),)), USER], [USER, USER]),
+    "thinking before an answer": (
+        [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
+        [USER, AssistantTurn((ThinkingBlock("hm"), *SAID.blocks))],
+    ),
+    "no host commands": ([UserTurn((CommandBlock("model"),)), USER], [USER]),
+    "nor beside a prompt": ([UserTurn((CommandBlock("model"), *USER.blocks))], [USER]),
+    "the user opens": ([SAID, USER], [OPENING, SAID, USER]),
+    "no orphan result": ([RESULT, USER], [USER]),
+    "parallel calls in turns of their own keep their results": (
+        [USER, CALL, OTHER_CALL, RESULT, OTHER_RESULT],
+        [USER, AssistantTurn((*CALL.blocks, *OTHER_CALL.blocks)), RESULT, OTHER_RESULT],
+    ),
+    "prose in turns of its own stays so": ([USER, SAID, SAID], [USER, SAID, SAID]),
+    "only a model calls tools": ([UserTurn((*USER.blocks, *CALL.blocks))], [USER]),
+}
+
+
+@pytest.mark.parametrize(("turns", "expected"), SENT.values(), ids=SENT)
 def test_what_is_sent(turns: list[Turn], expected: list[Turn]) -> None:
     assert list(sent(turns)) == expected
 
@@ -205,46 +197,36 @@ def test_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> None:
     assert with_distinct_ids(renamed) is renamed
 
 
-@pytest.mark.parametrize(
-    ("segment", "healed"),
-    [
-        pytest.param([results("x"), USER], [USER], id="results without any call go"),
-        pytest.param([SAID, results("x"), USER], [SAID, USER], id="results after prose go"),
-        pytest.param([SAID, ToolTurn((IMAGE,))], [SAID], id="a tool turn without results goes"),
-        pytest.param([calls("a")], [calls("a"), ToolTurn((missing("a"),))], id="a call gets a result"),
-        pytest.param(
-            [calls("a", "b"), results("b"), USER],
-            [calls("a", "b"), ToolTurn((missing("a"), *results("b").blocks)), USER],
-            id="each call gets a result",
-        ),
-        pytest.param(
-            [calls("a"), USER, results("a")],
-            [calls("a"), results("a"), USER],
-            id="a late result moves to its call",
-        ),
-        pytest.param(
-            [calls("a"), results("a", "a", "x")], [calls("a"), results("a")], id="surplus results go"
-        ),
-        pytest.param(
-            [calls("a", "a"), results("a", "a")],
-            [
-                calls("a", "a_2"),
-                ToolTurn((ToolResultBlock("a", "of a", False), ToolResultBlock("a_2", "of a", False))),
-            ],
-            id="twins get one result each",
-        ),
-        pytest.param(
-            [calls("a"), UserTurn((ToolResultBlock("a", "of a", False), TextBlock("hm")))],
-            [calls("a"), results("a"), UserTurn((TextBlock("hm"),))],
-            id="a result inside a user turn is a result",
-        ),
-        pytest.param(
-            [calls("a", "b"), ToolTurn((IMAGE, *results("a").blocks))],
-            [calls("a", "b"), ToolTurn((*results("a").blocks, missing("b"), IMAGE))],
-            id="what is shown beside results stays",
-        ),
-    ],
-)
+HEALED = {
+    "results without any call go": ([results("x"), USER], [USER]),
+    "results after prose go": ([SAID, results("x"), USER], [SAID, USER]),
+    "a tool turn without results goes": ([SAID, ToolTurn((IMAGE,))], [SAID]),
+    "a call gets a result": ([calls("a")], [calls("a"), ToolTurn((missing("a"),))]),
+    "each call gets a result": (
+        [calls("a", "b"), results("b"), USER],
+        [calls("a", "b"), ToolTurn((missing("a"), *results("b").blocks)), USER],
+    ),
+    "a late result moves to its call": ([calls("a"), USER, results("a")], [calls("a"), results("a"), USER]),
+    "surplus results go": ([calls("a"), results("a", "a", "x")], [calls("a"), results("a")]),
+    "twins get one result each": (
+        [calls("a", "a"), results("a", "a")],
+        [
+            calls("a", "a_2"),
+            ToolTurn((ToolResultBlock("a", "of a", False), ToolResultBlock("a_2", "of a", False))),
+        ],
+    ),
+    "a result inside a user turn is a result": (
+        [calls("a"), UserTurn((ToolResultBlock("a", "of a", False), TextBlock("hm")))],
+        [calls("a"), results("a"), UserTurn((TextBlock("hm"),))],
+    ),
+    "what is shown beside results stays": (
+        [calls("a", "b"), ToolTurn((IMAGE, *results("a").blocks))],
+        [calls("a", "b"), ToolTurn((*results("a").blocks, missing("b"), IMAGE))],
+    ),
+}
+
+
+@pytest.mark.parametrize(("segment", "healed"), HEALED.values(), ids=HEALED)
 def test_an_unsound_segment_is_healed(segment: list[Turn], healed: list[Turn]) -> None:
     assert list(pair_results(segment)) == healed
     assert pair_results(pair_results(segment)) == tuple(healed)

@@ -84,80 +84,62 @@ def check(name: str, arguments: Any, *expected: str, result: str = "", is_error:
     assert spell_touches(touches_of_call(name, arguments, result, is_error=is_error)) == list(expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected"),
-    [
-        pytest.param("Read", {"file_path": "a.py"}, "read a.py", id="Claude Code reads"),
-        pytest.param("read", {"filePath": "a.py", "offset": 5, "limit": 9}, "read a.py 5+9", id="opencode"),
-        pytest.param("view", {"path": "a", "view_range": [3, 9]}, "read a 3+7", id="Copilot views"),
-        pytest.param(
-            "read_files",
-            {"files": [{"path": "a.py", "start_line": 4, "end_line": 6}]},
-            "read a.py 4+3",
-            id="Cline reads several files",
-        ),
-        pytest.param(
-            "str_replace_editor", {"command": "view", "path": "a.c"}, "read a.c", id="an editor views"
-        ),
-        pytest.param(
-            "str_replace_editor",
-            {"command": "str_replace", "path": "a.c", "old_str": "x", "new_str": "y"},
-            "edit a.c",
-            id="and edits",
-        ),
-        pytest.param("mcp__fs__put", {"path": "a", "content": "x"}, "write a", id="a server writes"),
-        pytest.param("anything", {"path": "a", "edits": [{"newText": "y"}]}, "edit a", id="and edits "),
-        pytest.param(
-            "view_file", {"AbsolutePath": "a.py", "StartLine": 3}, "read a.py 3+", id="Windsurf views"
-        ),
-        pytest.param("read_file", {"target_file": "a.py"}, "read a.py", id="Cursor reads"),
-        pytest.param(
-            "search_replace",
-            {"file_path": "a.py", "old_string": "a", "new_string": "b"},
-            "edit a.py",
-            id="Cursor replaces",
-        ),
-        pytest.param(
-            "write_to_file", {"TargetFile": "a.py", "CodeContent": "x"}, "write a.py", id="Windsurf writes"
-        ),
-        pytest.param("delete_file", {"target_file": "a.py"}, "remove a.py", id="Cursor deletes"),
-        pytest.param(
-            "mcp__fs__move_file",
-            {"source": "a.py", "destination": "b.py"},
-            "move a.py to b.py",
-            id="a server moves",
-        ),
-        pytest.param(
-            "developer__text_editor",
-            {"command": "write", "path": "a.py", "file_text": "b"},
-            "write a.py",
-            id="Goose writes",
-        ),
-        pytest.param(
-            "NotebookEdit",
-            {"notebook_path": "a.ipynb", "new_source": "x"},
-            "edit a.ipynb",
-            id="Claude Code edits a notebook",
-        ),
-        pytest.param("peek", {"path": "a.py"}, "search a.py", id="a path alone is only named"),
-        pytest.param("exec_command", {"cmd": "cat a", "workdir": "/w"}, "read /w/a", id="Codex runs"),
-        pytest.param("shell", {"command": ["bash", "-lc", "cat a"]}, "read a", id="words of a command"),
-        pytest.param("run_commands", {"commands": ["cat a"]}, "read a", id="several command lines"),
-        pytest.param(
-            "exec",
-            {"input": 'await tools.exec_command({cmd:"sed -n \'1,5p\' a.rs", workdir:"/w"})'},
-            "read /w/a.rs 1+5",
-            id="a script that runs a command",
-        ),
-        pytest.param(
-            "exec",
-            {"input": 'await tools.apply_patch("*** Begin Patch\\n*** Update File: a.py\\n@@\\n+x")'},
-            "edit a.py",
-            id="a script that applies a patch",
-        ),
-        pytest.param("write", {"path": "a.py", "content": PATCH}, "write a.py", id="a patch in a text"),
-    ],
-)
+FOREIGN_CALLS = {
+    "Claude Code reads": ("Read", {"file_path": "a.py"}, "read a.py"),
+    "opencode": ("read", {"filePath": "a.py", "offset": 5, "limit": 9}, "read a.py 5+9"),
+    "Copilot views": ("view", {"path": "a", "view_range": [3, 9]}, "read a 3+7"),
+    "Cline reads several files": (
+        "read_files",
+        {"files": [{"path": "a.py", "start_line": 4, "end_line": 6}]},
+        "read a.py 4+3",
+    ),
+    "an editor views": ("str_replace_editor", {"command": "view", "path": "a.c"}, "read a.c"),
+    "and edits": (
+        "str_replace_editor",
+        {"command": "str_replace", "path": "a.c", "old_str": "x", "new_str": "y"},
+        "edit a.c",
+    ),
+    "a server writes": ("mcp__fs__put", {"path": "a", "content": "x"}, "write a"),
+    "and edits ": ("anything", {"path": "a", "edits": [{"newText": "y"}]}, "edit a"),
+    "Windsurf views": ("view_file", {"AbsolutePath": "a.py", "StartLine": 3}, "read a.py 3+"),
+    "Cursor reads": ("read_file", {"target_file": "a.py"}, "read a.py"),
+    "Cursor replaces": (
+        "search_replace",
+        {"file_path": "a.py", "old_string": "a", "new_string": "b"},
+        "edit a.py",
+    ),
+    "Windsurf writes": ("write_to_file", {"TargetFile": "a.py", "CodeContent": "x"}, "write a.py"),
+    "Cursor deletes": ("delete_file", {"target_file": "a.py"}, "remove a.py"),
+    "a server moves": ("mcp__fs__move_file", {"source": "a.py", "destination": "b.py"}, "move a.py to b.py"),
+    "Goose writes": (
+        "developer__text_editor",
+        {"command": "write", "path": "a.py", "file_text": "b"},
+        "write a.py",
+    ),
+    "Claude Code edits a notebook": (
+        "NotebookEdit",
+        {"notebook_path": "a.ipynb", "new_source": "x"},
+        "edit a.ipynb",
+    ),
+    "a path alone is only named": ("peek", {"path": "a.py"}, "search a.py"),
+    "Codex runs": ("exec_command", {"cmd": "cat a", "workdir": "/w"}, "read /w/a"),
+    "words of a command": ("shell", {"command": ["bash", "-lc", "cat a"]}, "read a"),
+    "several command lines": ("run_commands", {"commands": ["cat a"]}, "read a"),
+    "a script that runs a command": (
+        "exec",
+        {"input": 'await tools.exec_command({cmd:"sed -n \'1,5p\' a.rs", workdir:"/w"})'},
+        "read /w/a.rs 1+5",
+    ),
+    "a script that applies a patch": (
+        "exec",
+        {"input": 'await tools.apply_patch("*** Begin Patch\\n*** Update File: a.py\\n@@\\n+x")'},
+        "edit a.py",
+    ),
+    "a patch in a text": ("write", {"path": "a.py", "content": PATCH}, "write a.py"),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected"), FOREIGN_CALLS.values(), ids=FOREIGN_CALLS)
 def test_a_call_of_a_foreign_tool(name: str, arguments: Any, expected: str) -> None:
     """The declared effect counts where there is one, else the shape of the arguments."""
     check(name, arguments, expected)

@@ -19,51 +19,48 @@ def texts(line: str) -> list[list[str | None]]:
     return [[word.text for word in command.words] for command in parse_command_line(line)]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        pytest.param("git  status\t-s", [["git", "status", "-s"]], id="blanks"),
-        pytest.param("g'i't \"st\"atus", [["git", "status"]], id="quotes within a word"),
-        pytest.param(r"g\it a\ b \\", [["git", "a b", "\\"]], id="backslashes"),
-        pytest.param('"a\\"b\\$\\`\\\\\\n"', [['a"b$`\\\\n']], id="backslashes in double quotes"),
-        pytest.param('a \\\n b "c\\\nd"', [["a", "b", "cd"]], id="joined lines"),
-        pytest.param("$'a\\n\\t\\\\b'", [["a\n\t\\b"]], id="ANSI quotes"),
-        pytest.param("''", [[""]], id="an empty word"),
-        pytest.param("a;b&c&&d||e|f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]], id="operators"),
-        pytest.param("a # b; c\nd", [["a"], ["d"]], id="a comment"),
-        pytest.param("a b#c", [["a", "b#c"]], id="no comment within a word"),
-        pytest.param("(a; b) && { c; }", [["a"], ["b"], ["c"]], id="groups"),
-        pytest.param("! a | b", [["a"], ["b"]], id="a negated pipeline"),
-        pytest.param("a |\n b", [["a"], ["b"]], id="a line end after a pipe"),
-        pytest.param("a $x ${y} $1 $@", [["a", None, None, None, None]], id="variables"),
-        pytest.param('a "b$x" $? $!', [["a", None, "0", None]], id="a status is digits"),
-        pytest.param("a $(b c) `d`", [["b", "c"], ["d"], ["a", None, None]], id="commands within"),
-        pytest.param("a \"$(cat <<'E'\nx $y\nz\nE\n)\"", [["a", "x $y\nz"]], id="a text of many lines"),
-        pytest.param("a $(cat <<'E'\nx\nE\n)", [["a", None]], id="unquoted text is split"),
-        pytest.param("a <<'A' <<B\nB\nA\nx; y\nB\nc", [["a"], ["c"]], id="two here-documents"),
-        pytest.param("a <<-E\n\tx\n\tE\nb", [["a"], ["b"]], id="a here-document with tabs"),
-        pytest.param("a 2>&1 >x 3</dev/null b", [["a", "b"]], id="redirections between words"),
-        pytest.param("a {b} {} x{0}", [["a", "{b}", "{}", "x{0}"]], id="braces without a list"),
-        pytest.param('a {b,c} {1..3} {"b",c}', [["a", None, None, None]], id="lists in braces"),
-        pytest.param("a x=~/y HEAD~1", [["a", None, "HEAD~1"]], id="a tilde behind ="),
-        pytest.param("a ~+/x ~user ~-", [["a", None, None, None]], id="other tildes"),
-        pytest.param(
-            'for x in b c/d; do a $x "-$x"; done; e $x',
-            [["a", "b", "-b"], ["a", "c/d", "-c/d"], ["e", None]],
-            id="a loop over plain words",
-        ),
-        pytest.param(
-            "for x in b\ndo\n c | (d ${x}.e)\ndone | f", [["c"], ["d", "b.e"], ["f"]], id="a loop of lines"
-        ),
-        pytest.param("x=b y=c-d && a $x$y", [[], ["a", "bc-d"]], id="variables that are set first"),
-        pytest.param("x=b; x=c; a $x", [[], [], ["a", "c"]], id="a variable that is set twice"),
-        pytest.param("x=b; a; y=c; d $x $y", [[], ["a"], [], ["d", "b", None]], id="one that is set later"),
-        pytest.param("x=b || y=c; a $x $y", [[], [], ["a", None, None]], id="variables that may not be set"),
-        pytest.param("x='b c'; a $x", [[], ["a", None]], id="a value that is split"),
-        pytest.param("a\r", None, id="a carriage return"),
-        pytest.param("", [], id="nothing"),
-    ],
-)
+LINES_READ = {
+    "blanks": ("git  status\t-s", [["git", "status", "-s"]]),
+    "quotes within a word": ("g'i't \"st\"atus", [["git", "status"]]),
+    "backslashes": (r"g\it a\ b \\", [["git", "a b", "\\"]]),
+    "backslashes in double quotes": ('"a\\"b\\$\\`\\\\\\n"', [['a"b$`\\\\n']]),
+    "joined lines": ('a \\\n b "c\\\nd"', [["a", "b", "cd"]]),
+    "ANSI quotes": ("$'a\\n\\t\\\\b'", [["a\n\t\\b"]]),
+    "an empty word": ("''", [[""]]),
+    "operators": ("a;b&c&&d||e|f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]),
+    "a comment": ("a # b; c\nd", [["a"], ["d"]]),
+    "no comment within a word": ("a b#c", [["a", "b#c"]]),
+    "groups": ("(a; b) && { c; }", [["a"], ["b"], ["c"]]),
+    "a negated pipeline": ("! a | b", [["a"], ["b"]]),
+    "a line end after a pipe": ("a |\n b", [["a"], ["b"]]),
+    "variables": ("a $x ${y} $1 $@", [["a", None, None, None, None]]),
+    "a status is digits": ('a "b$x" $? $!', [["a", None, "0", None]]),
+    "commands within": ("a $(b c) `d`", [["b", "c"], ["d"], ["a", None, None]]),
+    "a text of many lines": ("a \"$(cat <<'E'\nx $y\nz\nE\n)\"", [["a", "x $y\nz"]]),
+    "unquoted text is split": ("a $(cat <<'E'\nx\nE\n)", [["a", None]]),
+    "two here-documents": ("a <<'A' <<B\nB\nA\nx; y\nB\nc", [["a"], ["c"]]),
+    "a here-document with tabs": ("a <<-E\n\tx\n\tE\nb", [["a"], ["b"]]),
+    "redirections between words": ("a 2>&1 >x 3</dev/null b", [["a", "b"]]),
+    "braces without a list": ("a {b} {} x{0}", [["a", "{b}", "{}", "x{0}"]]),
+    "lists in braces": ('a {b,c} {1..3} {"b",c}', [["a", None, None, None]]),
+    "a tilde behind =": ("a x=~/y HEAD~1", [["a", None, "HEAD~1"]]),
+    "other tildes": ("a ~+/x ~user ~-", [["a", None, None, None]]),
+    "a loop over plain words": (
+        'for x in b c/d; do a $x "-$x"; done; e $x',
+        [["a", "b", "-b"], ["a", "c/d", "-c/d"], ["e", None]],
+    ),
+    "a loop of lines": ("for x in b\ndo\n c | (d ${x}.e)\ndone | f", [["c"], ["d", "b.e"], ["f"]]),
+    "variables that are set first": ("x=b y=c-d && a $x$y", [[], ["a", "bc-d"]]),
+    "a variable that is set twice": ("x=b; x=c; a $x", [[], [], ["a", "c"]]),
+    "one that is set later": ("x=b; a; y=c; d $x $y", [[], ["a"], [], ["d", "b", None]]),
+    "variables that may not be set": ("x=b || y=c; a $x $y", [[], [], ["a", None, None]]),
+    "a value that is split": ("x='b c'; a $x", [[], ["a", None]]),
+    "a carriage return": ("a\r", None),
+    "nothing": ("", []),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES_READ.values(), ids=LINES_READ)
 def test_words(line: str, expected: list[list[str | None]] | None) -> None:
     if expected is None:
         with pytest.raises(ShellSyntaxError):

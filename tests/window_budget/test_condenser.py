@@ -94,30 +94,22 @@ async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emi
     assert (summary.source, summary.fallback_reason) == ("model", None)
 
 
-@pytest.mark.parametrize(
-    ("emissions", "reason"),
-    [
-        pytest.param([], "emptyReply", id="an empty stream"),
-        pytest.param([done(" \n")], "emptyReply", id="a blank reply"),
-        pytest.param([turn()], "emptyReply", id="a reply without text"),
-        pytest.param([done("half a dig", "max_output")], "truncated", id="cut at the output limit"),
-        pytest.param(
-            [TextEmission("half"), StopEmission("max_output")], "truncated", id="cut without a reply"
-        ),
-        pytest.param(
-            [StopEmission("max_output"), turn("half")], "truncated", id="cut, told apart from the reply"
-        ),
-        pytest.param([done("I cannot", "refusal")], "refused", id="a refusal"),
-        pytest.param([done("half", "error")], "modelError", id="a reply that ended in an error"),
-        pytest.param([done("half", "aborted")], "cancelled", id="a reply that was aborted"),
-        pytest.param(
-            [TextEmission("half"), ErrorEmission(GatewayError("http", "503"))], "modelError", id="an error"
-        ),
-        pytest.param(
-            [TextEmission("half"), Raise(RuntimeError("torn"))], "modelError", id="a stream that raises"
-        ),
-    ],
-)
+FAILURES = {
+    "an empty stream": ([], "emptyReply"),
+    "a blank reply": ([done(" \n")], "emptyReply"),
+    "a reply without text": ([turn()], "emptyReply"),
+    "cut at the output limit": ([done("half a dig", "max_output")], "truncated"),
+    "cut without a reply": ([TextEmission("half"), StopEmission("max_output")], "truncated"),
+    "cut, told apart from the reply": ([StopEmission("max_output"), turn("half")], "truncated"),
+    "a refusal": ([done("I cannot", "refusal")], "refused"),
+    "a reply that ended in an error": ([done("half", "error")], "modelError"),
+    "a reply that was aborted": ([done("half", "aborted")], "cancelled"),
+    "an error": ([TextEmission("half"), ErrorEmission(GatewayError("http", "503"))], "modelError"),
+    "a stream that raises": ([TextEmission("half"), Raise(RuntimeError("torn"))], "modelError"),
+}
+
+
+@pytest.mark.parametrize(("emissions", "reason"), FAILURES.values(), ids=FAILURES)
 async def test_a_failing_model_degrades_to_the_local_digest(emissions: list[Step], reason: str) -> None:
     script = ScriptedModel([[*emissions, NO_MORE]])
     summary = await summarize(MESSAGES, SummarizeDeps(script, prior_digest="old"))

@@ -43,39 +43,34 @@ def tool(*blocks: Block, is_error: bool = False) -> ToolResultMessage:
     return ToolResultMessage("1", "read", blocks, is_error)
 
 
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        pytest.param(UserMessage("hello  \r\nworld \n", 1), "» you: hello\nworld", id="tidied"),
-        pytest.param(UserMessage("a \t\n\n  b", 1), "» you: a\n\n  b", id="inner blank lines stay"),
-        pytest.param(UserMessage((TextBlock("look"), IMAGE), 1), "» you: look\n[image]", id="image"),
-        pytest.param(UserMessage("  \n", 1), "", id="a blank message is skipped"),
-        pytest.param(UserMessage((), 1), "", id="so is an empty one"),
-        pytest.param(
-            agent(ThinkingBlock("hm"), TextBlock("I read"), ToolCallBlock("1", "read", {"p": "é", "n": 1})),
-            '» agent.plan: hm\n» agent: I read\n» agent.call read: {"p":"é","n":1}',
-            id="one line a block, in block order, non-ASCII raw",
-        ),
-        pytest.param(agent(ThinkingBlock(" "), TextBlock("")), "", id="blank blocks are skipped"),
-        pytest.param(agent(TextBlock("half"), error="boom"), "» agent: half\n» agent!err: boom", id="error"),
-        pytest.param(agent(CommandBlock("clear")), "", id="a command of the host's is not shown"),
-        pytest.param(tool(TextBlock("body"), IMAGE), "» tool (read): body\n[image]", id="result"),
-        pytest.param(tool(TextBlock("no"), is_error=True), "» tool!err (read): no", id="error result"),
-        pytest.param(tool(), "» tool (read): ", id="an empty result is still shown"),
-        pytest.param(
-            tool(ToolResultBlock("1", {"a": 1})), '» tool (read): {"a":1}', id="output that is not text"
-        ),
-        pytest.param(BashExecutionMessage("ls", "a\n", 0), "» shell$ ls [exit 0]\na", id="command"),
-        pytest.param(
-            BashExecutionMessage("ls", ""), "» shell$ ls [exit n/a]\n", id="never ended, said nothing"
-        ),
-        pytest.param(CustomMessage("todo", "buy"), "» note (todo): buy", id="note"),
-        pytest.param(CustomMessage("todo", " "), "", id="empty note"),
-        pytest.param(BranchSummaryMessage("b", "n"), "» digest: b", id="branch digest"),
-        pytest.param(CompactionSummaryMessage("c", 1), "» digest: c", id="session digest"),
-        pytest.param(CompactionSummaryMessage("", 1), "", id="empty digest"),
-    ],
-)
+FLATTENED = {
+    "tidied": (UserMessage("hello  \r\nworld \n", 1), "» you: hello\nworld"),
+    "inner blank lines stay": (UserMessage("a \t\n\n  b", 1), "» you: a\n\n  b"),
+    "image": (UserMessage((TextBlock("look"), IMAGE), 1), "» you: look\n[image]"),
+    "a blank message is skipped": (UserMessage("  \n", 1), ""),
+    "so is an empty one": (UserMessage((), 1), ""),
+    "one line a block, in block order, non-ASCII raw": (
+        agent(ThinkingBlock("hm"), TextBlock("I read"), ToolCallBlock("1", "read", {"p": "é", "n": 1})),
+        '» agent.plan: hm\n» agent: I read\n» agent.call read: {"p":"é","n":1}',
+    ),
+    "blank blocks are skipped": (agent(ThinkingBlock(" "), TextBlock("")), ""),
+    "error": (agent(TextBlock("half"), error="boom"), "» agent: half\n» agent!err: boom"),
+    "a command of the host's is not shown": (agent(CommandBlock("clear")), ""),
+    "result": (tool(TextBlock("body"), IMAGE), "» tool (read): body\n[image]"),
+    "error result": (tool(TextBlock("no"), is_error=True), "» tool!err (read): no"),
+    "an empty result is still shown": (tool(), "» tool (read): "),
+    "output that is not text": (tool(ToolResultBlock("1", {"a": 1})), '» tool (read): {"a":1}'),
+    "command": (BashExecutionMessage("ls", "a\n", 0), "» shell$ ls [exit 0]\na"),
+    "never ended, said nothing": (BashExecutionMessage("ls", ""), "» shell$ ls [exit n/a]\n"),
+    "note": (CustomMessage("todo", "buy"), "» note (todo): buy"),
+    "empty note": (CustomMessage("todo", " "), ""),
+    "branch digest": (BranchSummaryMessage("b", "n"), "» digest: b"),
+    "session digest": (CompactionSummaryMessage("c", 1), "» digest: c"),
+    "empty digest": (CompactionSummaryMessage("", 1), ""),
+}
+
+
+@pytest.mark.parametrize(("message", "text"), FLATTENED.values(), ids=FLATTENED)
 def test_each_message_is_flattened_under_its_role(message: Message, text: str) -> None:
     """One line a message; the error of a reply has a line of its own."""
     assert flatten_transcript([message]) == text

@@ -97,38 +97,27 @@ def test_lines_join_to_the_text(text: str) -> None:
     assert "".join(split_lines(text)) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "change", "becomes"),
-    [
-        pytest.param("ab", TextChange("x"), "x", id="no range replaces everything"),
-        pytest.param("", TextChange("x", TextRange(0, 0, 0, 0)), "x", id="into an empty text"),
-        pytest.param(
-            "ab\ncd", TextChange("x", TextRange(0, 9, 0, 9)), "abx\ncd", id="past the line is its end"
-        ),
-        pytest.param(
-            "ab\r\ncd", TextChange("x", TextRange(0, 3, 0, 3)), "abx\r\ncd", id="never between CR and LF"
-        ),
-        pytest.param("ab\n", TextChange("x", TextRange(9, 9, 9, 9)), "ab\nx", id="past the text is its end"),
-        pytest.param("ab\ncd", TextChange("", TextRange(1, 1, 0, 1)), "ad", id="a backward range is turned"),
-        pytest.param("a\nb", TextChange("", TextRange(0, 1, 1, 0)), "ab", id="removing a line end joins"),
-        pytest.param("a\rb\nc", TextChange("", TextRange(1, 0, 1, 1)), "a\r\nc", id="CR and LF meet"),
-        pytest.param(
-            "a\r", TextChange("\nb", TextRange(1, 0, 1, 0)), "a\r\nb", id="LF after CR is one line end"
-        ),
-        pytest.param(
-            f"{SMILE}b",
-            TextChange("x", TextRange(0, 1, 0, 1)),
-            "\ud83dx\ude00b",
-            id="inside a character it is halved",
-        ),
-        pytest.param(
-            f"{SMILE}b", TextChange("", TextRange(0, 1, 0, 2)), "\ud83db", id="half a character is deleted"
-        ),
-        pytest.param(
-            "\ud83db", TextChange("\ude00", TextRange(0, 1, 0, 1)), f"{SMILE}b", id="two halves meet"
-        ),
-    ],
-)
+CHANGES = {
+    "no range replaces everything": ("ab", TextChange("x"), "x"),
+    "into an empty text": ("", TextChange("x", TextRange(0, 0, 0, 0)), "x"),
+    "past the line is its end": ("ab\ncd", TextChange("x", TextRange(0, 9, 0, 9)), "abx\ncd"),
+    "never between CR and LF": ("ab\r\ncd", TextChange("x", TextRange(0, 3, 0, 3)), "abx\r\ncd"),
+    "past the text is its end": ("ab\n", TextChange("x", TextRange(9, 9, 9, 9)), "ab\nx"),
+    "a backward range is turned": ("ab\ncd", TextChange("", TextRange(1, 1, 0, 1)), "ad"),
+    "removing a line end joins": ("a\nb", TextChange("", TextRange(0, 1, 1, 0)), "ab"),
+    "CR and LF meet": ("a\rb\nc", TextChange("", TextRange(1, 0, 1, 1)), "a\r\nc"),
+    "LF after CR is one line end": ("a\r", TextChange("\nb", TextRange(1, 0, 1, 0)), "a\r\nb"),
+    "inside a character it is halved": (
+        f"{SMILE}b",
+        TextChange("x", TextRange(0, 1, 0, 1)),
+        "\ud83dx\ude00b",
+    ),
+    "half a character is deleted": (f"{SMILE}b", TextChange("", TextRange(0, 1, 0, 2)), "\ud83db"),
+    "two halves meet": ("\ud83db", TextChange("\ude00", TextRange(0, 1, 0, 1)), f"{SMILE}b"),
+}
+
+
+@pytest.mark.parametrize(("text", "change", "becomes"), CHANGES.values(), ids=CHANGES)
 def test_one_change(text: str, change: TextChange, becomes: str) -> None:
     check(text, change, becomes=becomes)
 

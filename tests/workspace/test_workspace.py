@@ -268,22 +268,18 @@ class Files:
         self.workspace.disk_changed([self.root / "src"])
 
 
+STALE_AFTER = {
+    "an edit in the buffer": ("a.py", Files.type, "more", "buffer"),
+    "a buffer closed unsaved": ("a.py", Files.close_without_saving, "disk", "disk"),
+    "on disk": ("src/b.py", lambda at: at.change_disk("y", "src/b.py"), "y", "disk"),
+    "by any spelling": ("src/b.py", lambda at: at.change_disk("y", "alias/b.py"), "y", "disk"),
+    "no text now": ("src/b.py", lambda at: at.change_disk(b"\0", "src/b.py"), None, "disk"),
+    "a folder that is deleted": ("src/b.py", Files.remove_folder, None, "disk"),
+}
+
+
 @posix_only
-@pytest.mark.parametrize(
-    ("name", "change", "now", "source"),
-    [
-        pytest.param("a.py", Files.type, "more", "buffer", id="an edit in the buffer"),
-        pytest.param("a.py", Files.close_without_saving, "disk", "disk", id="a buffer closed unsaved"),
-        pytest.param("src/b.py", lambda at: at.change_disk("y", "src/b.py"), "y", "disk", id="on disk"),
-        pytest.param(
-            "src/b.py", lambda at: at.change_disk("y", "alias/b.py"), "y", "disk", id="by any spelling"
-        ),
-        pytest.param(
-            "src/b.py", lambda at: at.change_disk(b"\0", "src/b.py"), None, "disk", id="no text now"
-        ),
-        pytest.param("src/b.py", Files.remove_folder, None, "disk", id="a folder that is deleted"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "now", "source"), STALE_AFTER.values(), ids=STALE_AFTER)
 async def test_what_changes_after_it_was_read_is_stale(
     workspace: Workspace, root: Path, name: str, change: Callable[[Files], None], now: str | None, source: str
 ) -> None:

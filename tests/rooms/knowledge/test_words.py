@@ -80,24 +80,18 @@ def test_a_very_long_line_is_divided() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "weights", "max_chars", "shown"),
-    [
-        pytest.param("a\nb\nc\nload\nd", {"load": 1.0}, 99, (11, "b\nc\nload\nd"), id="two lines before"),
-        pytest.param(
-            "a\n\n\nload\n" + "x\n" * 20, {"load": 1.0}, 99, (13, "load" + "\nx" * 8), id="not blank ones"
-        ),
-        pytest.param(
-            "load\nload save", {"load": 1.0, "save": 2.0}, 99, (10, "load\nload save"), id="best line"
-        ),
-        pytest.param("\n\nab\nc", {"none": 1.0}, 99, (12, "ab\nc"), id="the beginning when nothing is said"),
-        pytest.param("load   \nsave", {"load": 1.0}, 6, (10, "load"), id="no more than asked for"),
-        pytest.param(
-            "x" * 500 + "load" + "y" * 500, {"load": 1.0}, 40, (10, "x" * 10 + "load" + "y" * 26), id="inside"
-        ),
-        pytest.param("", {"load": 1.0}, 40, (10, ""), id="an empty text"),
-    ],
-)
+EXCERPTS = {
+    "two lines before": ("a\nb\nc\nload\nd", {"load": 1.0}, 99, (11, "b\nc\nload\nd")),
+    "not blank ones": ("a\n\n\nload\n" + "x\n" * 20, {"load": 1.0}, 99, (13, "load" + "\nx" * 8)),
+    "best line": ("load\nload save", {"load": 1.0, "save": 2.0}, 99, (10, "load\nload save")),
+    "the beginning when nothing is said": ("\n\nab\nc", {"none": 1.0}, 99, (12, "ab\nc")),
+    "no more than asked for": ("load   \nsave", {"load": 1.0}, 6, (10, "load")),
+    "inside": ("x" * 500 + "load" + "y" * 500, {"load": 1.0}, 40, (10, "x" * 10 + "load" + "y" * 26)),
+    "an empty text": ("", {"load": 1.0}, 40, (10, "")),
+}
+
+
+@pytest.mark.parametrize(("text", "weights", "max_chars", "shown"), EXCERPTS.values(), ids=EXCERPTS)
 def test_an_excerpt_shows_the_best_line(
     text: str, weights: Mapping[str, float], max_chars: int, shown: tuple[int, str]
 ) -> None:
@@ -105,22 +99,16 @@ def test_an_excerpt_shows_the_best_line(
     assert excerpt(TextChunk(10, text), weights, max_chars) == shown
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        pytest.param({"b": 5, "a": 2, "gone": 0}, ["a", "b"], id="rare words first, absent ones not at all"),
-        pytest.param(
-            {"all": 9000, "rare": 10}, ["rare"], id="not more rows than can be ranked in milliseconds"
-        ),
-        pytest.param({"all": 9000}, ["all"], id="but at least one word"),
-        pytest.param(
-            {f"w{number:02}": 1 for number in range(20)},
-            [f"w{number:02}" for number in range(12)],
-            id="twelve",
-        ),
-        pytest.param({}, [], id="none"),
-    ],
-)
+COUNTS = {
+    "rare words first, absent ones not at all": ({"b": 5, "a": 2, "gone": 0}, ["a", "b"]),
+    "not more rows than can be ranked in milliseconds": ({"all": 9000, "rare": 10}, ["rare"]),
+    "but at least one word": ({"all": 9000}, ["all"]),
+    "twelve": ({f"w{number:02}": 1 for number in range(20)}, [f"w{number:02}" for number in range(12)]),
+    "none": ({}, []),
+}
+
+
+@pytest.mark.parametrize(("counts", "words"), COUNTS.values(), ids=COUNTS)
 def test_rare_words_are_ranked_by(counts: Mapping[str, int], words: list[str]) -> None:
     weights = choose_ranking_words(counts, 10_000, 5000)
     assert list(weights) == words

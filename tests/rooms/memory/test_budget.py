@@ -78,52 +78,32 @@ def test_the_overflowing_event_is_kept(costs: list[int], budget: int, min_events
     assert recency_cut(costs, budget, min_events) == cut
 
 
-@pytest.mark.parametrize(
-    ("load", "cut"),
-    [
-        pytest.param(MemoryLoad(room=10_000, window=[1000] * 20), 12, id="keeps e12 to e19 of twenty"),
-        pytest.param(MemoryLoad(room=10_000, window=[850] * 10), None, id="tier 2 is a strict bound"),
-        pytest.param(MemoryLoad(room=10_000, window=[851] * 10), 1, id="one token more"),
-        pytest.param(
-            MemoryLoad(room=10_000, window=[1900] * 5), None, id="min_events are left alone where they fit"
-        ),
-        pytest.param(MemoryLoad(room=10_000, window=[2500] * 5), 2, id="but not where they do not"),
-        pytest.param(
-            MemoryLoad(room=10_000, window=[1000] * 10 + [6000] + [1000] * 7), 11, id="the giant is cut too"
-        ),
-        pytest.param(MemoryLoad(room=1000, window=[1000] * 6), 5, id="the newest always stays"),
-        pytest.param(
-            MemoryLoad(room=10_000, injected=5004, window=[101] * 60), 35, id="injected messages count"
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, injected=20_000), None, id="messages alone cannot be summarised away"
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, injected=20_000, window=[5]),
-            None,
-            id="a single event is never summarised",
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, summaries=500, window=[1000] * 9, folded=True),
-            None,
-            id="a cut stands until the window is full",
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, summaries=500, window=[1000] * 10, folded=True),
-            2,
-            id="then many events go at once",
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, backlog=2000, window=[1000] * 7), 0, id="a backlog lifts the whole over"
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, backlog=900, window=[1000] * 8), None, id="a small backlog waits"
-        ),
-        pytest.param(
-            MemoryLoad(room=10_000, backlog=1400, window=[1000] * 7), None, id="as long as all would fit"
-        ),
-    ],
-)
+LOADS = {
+    "keeps e12 to e19 of twenty": (MemoryLoad(room=10_000, window=[1000] * 20), 12),
+    "tier 2 is a strict bound": (MemoryLoad(room=10_000, window=[850] * 10), None),
+    "one token more": (MemoryLoad(room=10_000, window=[851] * 10), 1),
+    "min_events are left alone where they fit": (MemoryLoad(room=10_000, window=[1900] * 5), None),
+    "but not where they do not": (MemoryLoad(room=10_000, window=[2500] * 5), 2),
+    "the giant is cut too": (MemoryLoad(room=10_000, window=[1000] * 10 + [6000] + [1000] * 7), 11),
+    "the newest always stays": (MemoryLoad(room=1000, window=[1000] * 6), 5),
+    "injected messages count": (MemoryLoad(room=10_000, injected=5004, window=[101] * 60), 35),
+    "messages alone cannot be summarised away": (MemoryLoad(room=10_000, injected=20_000), None),
+    "a single event is never summarised": (MemoryLoad(room=10_000, injected=20_000, window=[5]), None),
+    "a cut stands until the window is full": (
+        MemoryLoad(room=10_000, summaries=500, window=[1000] * 9, folded=True),
+        None,
+    ),
+    "then many events go at once": (
+        MemoryLoad(room=10_000, summaries=500, window=[1000] * 10, folded=True),
+        2,
+    ),
+    "a backlog lifts the whole over": (MemoryLoad(room=10_000, backlog=2000, window=[1000] * 7), 0),
+    "a small backlog waits": (MemoryLoad(room=10_000, backlog=900, window=[1000] * 8), None),
+    "as long as all would fit": (MemoryLoad(room=10_000, backlog=1400, window=[1000] * 7), None),
+}
+
+
+@pytest.mark.parametrize(("load", "cut"), LOADS.values(), ids=LOADS)
 def test_a_summary_is_due_for_the_oldest_events(load: MemoryLoad, cut: int | None) -> None:
     """When a summary is due, and how many of the oldest events it must take in."""
     assert plan_cut(load, MemoryLimits(10_000 if load.room != 1000 else 1000)) == cut

@@ -270,30 +270,26 @@ def test_what_has_no_room_is_left_out() -> None:
     assert knowledge_message(results[:1], 20) is None
 
 
-@pytest.mark.parametrize(
-    ("said", "deleted", "indexed"),
-    [
-        pytest.param(make_event("e1", "hi"), [], [("hi", "e1")], id="a short text too"),
-        pytest.param(
-            make_event("e1", CompositeContent([TextContent("a"), TextContent("b")])),
-            [],
-            [("a b", "e1")],
-            id="a composite",
-        ),
-        pytest.param(make_event("e1", LocationContent(1, 2)), [], [], id="nothing without words"),
-        pytest.param(make_event("e1", "answer", ASSISTANT), [], [], id="not what an assistant says"),
-        pytest.param(
-            make_event("e2", EditContent("e1", TextContent("new"))), [("e1",)], [("new", "e1")], id="an edit"
-        ),
-        pytest.param(
-            make_event("e2", EditContent("e1", TextContent("new")), ASSISTANT),
-            [("e1",)],
-            [],
-            id="an assistant's edit",
-        ),
-        pytest.param(make_event("e2", DeleteContent("e1")), [("e1",)], [], id="a deletion"),
-    ],
-)
+INGESTED = {
+    "a short text too": (make_event("e1", "hi"), [], [("hi", "e1")]),
+    "a composite": (
+        make_event("e1", CompositeContent([TextContent("a"), TextContent("b")])),
+        [],
+        [("a b", "e1")],
+    ),
+    "nothing without words": (make_event("e1", LocationContent(1, 2)), [], []),
+    "not what an assistant says": (make_event("e1", "answer", ASSISTANT), [], []),
+    "an edit": (make_event("e2", EditContent("e1", TextContent("new"))), [("e1",)], [("new", "e1")]),
+    "an assistant's edit": (
+        make_event("e2", EditContent("e1", TextContent("new")), ASSISTANT),
+        [("e1",)],
+        [],
+    ),
+    "a deletion": (make_event("e2", DeleteContent("e1")), [("e1",)], []),
+}
+
+
+@pytest.mark.parametrize(("said", "deleted", "indexed"), INGESTED.values(), ids=INGESTED)
 async def test_ingested_text_reaches_the_sources(
     said: RoomEvent, deleted: list[Any], indexed: list[tuple[str, str]]
 ) -> None:

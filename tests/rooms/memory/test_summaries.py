@@ -36,27 +36,23 @@ def drawn(given: SummaryChain) -> list[tuple[str, str]]:
     return [(link.text, "~" * link.partial + "".join(link.covered.values())) for link in given.links]
 
 
-@pytest.mark.parametrize(
-    ("links", "present", "left"),
-    [
-        pytest.param(["ab", "cd"], "abcde", [("notes 0", "ab"), ("notes 1", "cd")], id="nothing happened"),
-        pytest.param(["ab", "cd"], "bcde", [("notes 0", "~b"), ("notes 1", "cd")], id="the first slid out"),
-        pytest.param(["ab", "cd"], "cde", [("notes 0", "~"), ("notes 1", "cd")], id="a link slid out"),
-        pytest.param(["ab", "cd"], "ef", [("notes 1", "~")], id="all slid out"),
-        pytest.param(["ab", "cd"], "abCde", [("notes 0", "ab")], id="an edit drops its link"),
-        pytest.param(["ab", "cd"], "Abcde", [], id="an edit in the first link drops all"),
-        pytest.param(["ab", "cd"], "abde", [("notes 0", "ab")], id="a deletion drops its link"),
-        pytest.param(["ab", "cd"], "acde", [], id="a deletion in the first link drops all"),
-        pytest.param(
-            ["~b", "cd"], "Bcd", [("notes 0", "~"), ("notes 1", "cd")], id="what cannot be made again is kept"
-        ),
-        pytest.param(
-            ["abc", "d"], "bCd", [("notes 0", "~b"), ("notes 1", "d")], id="also where it slid just now"
-        ),
-        pytest.param(["abc", "d"], "bCD", [("notes 0", "~b")], id="and links after it are looked at too"),
-        pytest.param([], "abc", [], id="an empty chain"),
-    ],
-)
+CHAINS = {
+    "nothing happened": (["ab", "cd"], "abcde", [("notes 0", "ab"), ("notes 1", "cd")]),
+    "the first slid out": (["ab", "cd"], "bcde", [("notes 0", "~b"), ("notes 1", "cd")]),
+    "a link slid out": (["ab", "cd"], "cde", [("notes 0", "~"), ("notes 1", "cd")]),
+    "all slid out": (["ab", "cd"], "ef", [("notes 1", "~")]),
+    "an edit drops its link": (["ab", "cd"], "abCde", [("notes 0", "ab")]),
+    "an edit in the first link drops all": (["ab", "cd"], "Abcde", []),
+    "a deletion drops its link": (["ab", "cd"], "abde", [("notes 0", "ab")]),
+    "a deletion in the first link drops all": (["ab", "cd"], "acde", []),
+    "what cannot be made again is kept": (["~b", "cd"], "Bcd", [("notes 0", "~"), ("notes 1", "cd")]),
+    "also where it slid just now": (["abc", "d"], "bCd", [("notes 0", "~b"), ("notes 1", "d")]),
+    "and links after it are looked at too": (["abc", "d"], "bCD", [("notes 0", "~b")]),
+    "an empty chain": ([], "abc", []),
+}
+
+
+@pytest.mark.parametrize(("links", "present", "left"), CHAINS.values(), ids=CHAINS)
 def test_links_are_dropped_from_the_first_edit_on(
     links: list[str], present: str, left: list[tuple[str, str]]
 ) -> None:

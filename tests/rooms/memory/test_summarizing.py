@@ -23,12 +23,7 @@ from sidecar.rooms import (
     RoomEvent,
     TextContent,
 )
-from sidecar.rooms.memory import (
-    MemoryResult,
-    MockMemoryProvider,
-    SlidingWindowMemory,
-    SummarizingMemory,
-)
+from sidecar.rooms.memory import MemoryResult, MockMemoryProvider, SlidingWindowMemory, SummarizingMemory
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 
 HEADER = "[Conversation summary — earlier messages compacted]"
@@ -299,17 +294,13 @@ async def test_at_most_200_conversations_are_remembered() -> None:
     assert len(chat.provider.calls) == 202
 
 
-@pytest.mark.parametrize(
-    ("answer", "placeholder"),
-    [
-        pytest.param(
-            RuntimeError("overloaded"),
-            "[Earlier conversation with 12 messages — summary unavailable]",
-            id="raised",
-        ),
-        pytest.param(" \n", "[Summary generation failed]", id="empty"),
-    ],
-)
+FAILED_ANSWERS = {
+    "raised": (RuntimeError("overloaded"), "[Earlier conversation with 12 messages — summary unavailable]"),
+    "empty": (" \n", "[Summary generation failed]"),
+}
+
+
+@pytest.mark.parametrize(("answer", "placeholder"), FAILED_ANSWERS.values(), ids=FAILED_ANSWERS)
 async def test_failures_are_not_remembered(answer: str | Exception, placeholder: str) -> None:
     """The placeholder stands for the events until the next retrieve tries again."""
     chat = Chat([sized(number, 1000) for number in range(20)], answer, "notes")

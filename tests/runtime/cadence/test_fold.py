@@ -65,74 +65,61 @@ def args(call_id: str, delta: str) -> ToolCallDeltaEmission:
     return ToolCallDeltaEmission(call_id, delta)
 
 
-@pytest.mark.parametrize(
-    ("before", "emissions", "after"),
-    [
-        pytest.param([], [text("a"), text("b")], [TextBlock("ab")], id="text extends text"),
-        pytest.param(
-            [],
-            [text("a"), think("b"), text("c")],
-            [TextBlock("a"), ThinkingBlock("b"), TextBlock("c")],
-            id="another kind opens a block",
-        ),
-        pytest.param([], [text("")], [TextBlock("")], id="an empty delta opens a block too"),
-        pytest.param(
-            [],
-            [text("a"), start("c"), text("b")],
-            [TextBlock("a"), ToolCallBlock("c", "ls", ""), TextBlock("b")],
-            id="a call in between keeps texts apart",
-        ),
-        pytest.param([], [start("c")], [ToolCallBlock("c", "ls", "")], id="a start opens a raw buffer"),
-        pytest.param(
-            [],
-            [start("c"), args("c", '{"a'), args("c", '":1}')],
-            [ToolCallBlock("c", "ls", '{"a":1}')],
-            id="argument text concatenates",
-        ),
-        pytest.param(
-            [], [args("x", "{")], [ToolCallBlock("x", "", "{")], id="an unknown id opens a nameless call"
-        ),
-        pytest.param(
-            [],
-            [start("a"), start("b"), args("a", "1"), args("b", "2"), args("a", "3")],
-            [ToolCallBlock("a", "ls", "13"), ToolCallBlock("b", "ls", "2")],
-            id="parallel calls grow side by side",
-        ),
-        pytest.param(
-            [],
-            [start("a"), args("a", "1"), start("a", "rm"), args("a", "2")],
-            [ToolCallBlock("a", "ls", "1"), ToolCallBlock("a", "rm", "2")],
-            id="argument text goes to the newest of twins",
-        ),
-        pytest.param(
-            [ToolCallBlock("a", "ls", {"k": 1})],
-            [args("a", "2"), args("a", "3")],
-            [ToolCallBlock("a", "ls", "23")],
-            id="a sealed input restarts its buffer",
-        ),
-        pytest.param(
-            [ThinkingBlock("a", "sig")], [think("b")], [ThinkingBlock("ab", "sig")], id="a signature stays"
-        ),
-        pytest.param(
-            [TextBlock("a")],
-            [text("b"), DoneEmission(AssistantTurn((TextBlock("final"),)))],
-            [TextBlock("final")],
-            id="a done turn replaces",
-        ),
-        pytest.param(
-            [TextBlock("a")],
-            [DoneEmission(Reply("m", (TextBlock("x"),), Usage(1, 1), "complete")), text("y")],
-            [TextBlock("xy")],
-            id="a done reply replaces, and may be extended",
-        ),
-        pytest.param(
-            [TextBlock("a")],
-            [UsageEmission(Usage(1, 1)), StopEmission("complete"), ErrorEmission(GatewayError("http", "x"))],
-            [TextBlock("a")],
-            id="usage, stop and error are no blocks",
-        ),
-    ],
-)
+FOLDS = {
+    "text extends text": ([], [text("a"), text("b")], [TextBlock("ab")]),
+    "another kind opens a block": (
+        [],
+        [text("a"), think("b"), text("c")],
+        [TextBlock("a"), ThinkingBlock("b"), TextBlock("c")],
+    ),
+    "an empty delta opens a block too": ([], [text("")], [TextBlock("")]),
+    "a call in between keeps texts apart": (
+        [],
+        [text("a"), start("c"), text("b")],
+        [TextBlock("a"), ToolCallBlock("c", "ls", ""), TextBlock("b")],
+    ),
+    "a start opens a raw buffer": ([], [start("c")], [ToolCallBlock("c", "ls", "")]),
+    "argument text concatenates": (
+        [],
+        [start("c"), args("c", '{"a'), args("c", '":1}')],
+        [ToolCallBlock("c", "ls", '{"a":1}')],
+    ),
+    "an unknown id opens a nameless call": ([], [args("x", "{")], [ToolCallBlock("x", "", "{")]),
+    "parallel calls grow side by side": (
+        [],
+        [start("a"), start("b"), args("a", "1"), args("b", "2"), args("a", "3")],
+        [ToolCallBlock("a", "ls", "13"), ToolCallBlock("b", "ls", "2")],
+    ),
+    "argument text goes to the newest of twins": (
+        [],
+        [start("a"), args("a", "1"), start("a", "rm"), args("a", "2")],
+        [ToolCallBlock("a", "ls", "1"), ToolCallBlock("a", "rm", "2")],
+    ),
+    "a sealed input restarts its buffer": (
+        [ToolCallBlock("a", "ls", {"k": 1})],
+        [args("a", "2"), args("a", "3")],
+        [ToolCallBlock("a", "ls", "23")],
+    ),
+    "a signature stays": ([ThinkingBlock("a", "sig")], [think("b")], [ThinkingBlock("ab", "sig")]),
+    "a done turn replaces": (
+        [TextBlock("a")],
+        [text("b"), DoneEmission(AssistantTurn((TextBlock("final"),)))],
+        [TextBlock("final")],
+    ),
+    "a done reply replaces, and may be extended": (
+        [TextBlock("a")],
+        [DoneEmission(Reply("m", (TextBlock("x"),), Usage(1, 1), "complete")), text("y")],
+        [TextBlock("xy")],
+    ),
+    "usage, stop and error are no blocks": (
+        [TextBlock("a")],
+        [UsageEmission(Usage(1, 1)), StopEmission("complete"), ErrorEmission(GatewayError("http", "x"))],
+        [TextBlock("a")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "emissions", "after"), FOLDS.values(), ids=FOLDS)
 def test_emissions_fold_into_blocks(
     before: list[Block], emissions: list[Emission], after: list[Block]
 ) -> None:
@@ -184,27 +171,24 @@ def test_sealing_parses_argument_text(raw: object, sealed: object) -> None:
     assert (seal_tool_args(turn) is turn) is not isinstance(raw, str)
 
 
-@pytest.mark.parametrize(
-    ("emissions", "inputs"),
-    [
-        pytest.param([start("c"), args("c", '{"a":1}')], [{"a": 1}], id="streamed text is parsed"),
-        pytest.param(
-            [start("c"), args("c", "{"), DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "plain"),)))],
-            ["plain"],
-            id="a string of a done reply is a string",
-        ),
-        pytest.param(
-            [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "7"),))), start("d"), args("d", "7")],
-            ["7", 7],
-            id="what is streamed after it is parsed",
-        ),
-        pytest.param(
-            [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", {}),))), args("c", "7")],
-            [7],
-            id="what restarts a buffer of it is parsed",
-        ),
-    ],
-)
+SEALED = {
+    "streamed text is parsed": ([start("c"), args("c", '{"a":1}')], [{"a": 1}]),
+    "a string of a done reply is a string": (
+        [start("c"), args("c", "{"), DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "plain"),)))],
+        ["plain"],
+    ),
+    "what is streamed after it is parsed": (
+        [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", "7"),))), start("d"), args("d", "7")],
+        ["7", 7],
+    ),
+    "what restarts a buffer of it is parsed": (
+        [DoneEmission(AssistantTurn((ToolCallBlock("c", "ls", {}),))), args("c", "7")],
+        [7],
+    ),
+}
+
+
+@pytest.mark.parametrize(("emissions", "inputs"), SEALED.values(), ids=SEALED)
 def test_a_draft_seals_streamed_arguments_alone(emissions: list[Emission], inputs: list[object]) -> None:
     turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs

@@ -196,139 +196,109 @@ def effects_of(transition: Transition) -> str:
     return " ".join(kinds)
 
 
-@pytest.mark.parametrize(
-    ("signals", "phase", "messages", "effects"),
-    [
-        pytest.param([PROMPT], "invoking", [HI, BLANK], ASKS, id="submit seeds a blank answer"),
-        pytest.param(
-            [SubmitSignal((user("a"), assistant("b"), user("c")))],
-            "invoking",
-            [user("a"), assistant("b"), user("c"), BLANK],
-            ASKS,
-            id="submit takes any turns",
-        ),
-        pytest.param(
-            [*TO["settled"], submit("more")],
-            "invoking",
-            [HI, assistant("Hello"), user("more"), BLANK],
-            ASKS,
-            id="submit goes on from settled",
-        ),
-        pytest.param(
-            [*TO["faulted"], submit("more")],
-            "invoking",
-            [HI, user("more"), BLANK],
-            ASKS,
-            id="submit goes on from faulted",
-        ),
-        pytest.param(
-            [PROMPT, say("He"), say("llo")], "streaming", [HI, assistant("Hello")], "text_delta", id="text"
-        ),
-        pytest.param(
-            [PROMPT, emit(ThinkingEmission("hm"))],
-            "streaming",
-            [HI, AssistantTurn((ThinkingBlock("hm"),))],
-            "thinking_delta",
-            id="thinking",
-        ),
-        pytest.param(
-            [PROMPT, emit(ToolCallStartEmission("a", "ls"))],
-            "streaming",
-            [HI, AssistantTurn((ToolCallBlock("a", "ls", ""),))],
-            "tool_started",
-            id="a call starts",
-        ),
-        pytest.param(
-            [PROMPT, *call("a", '{"x"')],
-            "streaming",
-            [HI, AssistantTurn((ToolCallBlock("a", "ls", '{"x"'),))],
-            "",
-            id="argument text tells nobody",
-        ),
-        pytest.param(
-            [PROMPT, say("x"), emit(DoneEmission(assistant("Hello")))],
-            "streaming",
-            [HI, assistant("Hello")],
-            "",
-            id="done replaces",
-        ),
-        pytest.param([PROMPT, emit(StopEmission("complete"))], "streaming", [HI, BLANK], "", id="stop"),
-        pytest.param(
-            [PROMPT, say("x"), emit(ErrorEmission(GatewayError("http", "busy")))],
-            "faulted",
-            [HI, assistant("x")],
-            FAULTED,
-            id="an error emission faults",
-        ),
-        pytest.param([*TO["streaming"], END], "settled", [HI, assistant("He")], SETTLED, id="settle"),
-        pytest.param(
-            TO["dispatching"],
-            "dispatching",
-            [HI, calls("a", "b")],
-            "snapshot run_tool run_tool",
-            id="calls are dispatched",
-        ),
-        pytest.param(
-            [*TO["dispatching"], result("b")],
-            "dispatching",
-            [HI, calls("a", "b"), answered("b")],
-            "tool_finished snapshot",
-            id="one outcome, another open",
-        ),
-        pytest.param(
-            [*TO["dispatching"], result("b"), result("a")],
-            "invoking",
-            [HI, calls("a", "b"), answered("b", "a")],
-            "tool_finished invoke_model snapshot",
-            id="the last outcome: no blank is seeded",
-        ),
-        pytest.param(
-            [*TO["dispatching"], result("nobody")],
-            "faulted",
-            [
-                HI,
-                calls("a", "b"),
-                ToolTurn(tuple(ToolResultBlock(i, note("invalid_state"), True) for i in "ab")),
-            ],
-            "tool_finished tool_finished persist faulted",
-            id="an outcome nobody asked for",
-        ),
-        pytest.param(
-            [*TO["streaming"], ABORT], "faulted", [HI, assistant("He")], FAULTED, id="abort while streaming"
-        ),
-        pytest.param([PROMPT, ABORT], "faulted", [HI], FAULTED, id="abort before a word"),
-        pytest.param(
-            [*TO["settled"], FaultSignal(BOOM)],
-            "faulted",
-            [HI, assistant("Hello")],
-            FAULTED,
-            id="a late fault",
-        ),
-        pytest.param([END], "faulted", [], FAULTED, id="from idle: stream_end"),
-        pytest.param([say("x")], "streaming", [assistant("x")], "text_delta", id="from idle: text"),
-        pytest.param([result("a")], "faulted", [], FAULTED, id="from idle: tool_settled"),
-        pytest.param(
-            [CompactedSignal(user("sum"), 0)], "invoking", [user("sum")], ASKS, id="from idle: compacted"
-        ),
-        pytest.param([FaultSignal(BOOM)], "faulted", [], FAULTED, id="from idle: fault"),
-        pytest.param([ABORT], "idle", [], "", id="idle: abort does nothing"),
-        pytest.param([PROMPT, END], "settled", [HI, BLANK], SETTLED, id="an empty answer"),
-        pytest.param(
-            [PROMPT, *call("a"), END, result("a"), END],
-            "faulted",
-            [HI, calls("a"), answered("a")],
-            FAULTED,
-            id="an empty stream after a tool round",
-        ),
-        pytest.param(
-            [PROMPT, *call("a"), END, result("a"), emit(StopEmission("complete")), END],
-            "settled",
-            [HI, calls("a"), answered("a"), BLANK],
-            SETTLED,
-            id="an empty answer after a tool round, given with a stop",
-        ),
-    ],
-)
+STEPS = {
+    "submit seeds a blank answer": ([PROMPT], "invoking", [HI, BLANK], ASKS),
+    "submit takes any turns": (
+        [SubmitSignal((user("a"), assistant("b"), user("c")))],
+        "invoking",
+        [user("a"), assistant("b"), user("c"), BLANK],
+        ASKS,
+    ),
+    "submit goes on from settled": (
+        [*TO["settled"], submit("more")],
+        "invoking",
+        [HI, assistant("Hello"), user("more"), BLANK],
+        ASKS,
+    ),
+    "submit goes on from faulted": (
+        [*TO["faulted"], submit("more")],
+        "invoking",
+        [HI, user("more"), BLANK],
+        ASKS,
+    ),
+    "text": ([PROMPT, say("He"), say("llo")], "streaming", [HI, assistant("Hello")], "text_delta"),
+    "thinking": (
+        [PROMPT, emit(ThinkingEmission("hm"))],
+        "streaming",
+        [HI, AssistantTurn((ThinkingBlock("hm"),))],
+        "thinking_delta",
+    ),
+    "a call starts": (
+        [PROMPT, emit(ToolCallStartEmission("a", "ls"))],
+        "streaming",
+        [HI, AssistantTurn((ToolCallBlock("a", "ls", ""),))],
+        "tool_started",
+    ),
+    "argument text tells nobody": (
+        [PROMPT, *call("a", '{"x"')],
+        "streaming",
+        [HI, AssistantTurn((ToolCallBlock("a", "ls", '{"x"'),))],
+        "",
+    ),
+    "done replaces": (
+        [PROMPT, say("x"), emit(DoneEmission(assistant("Hello")))],
+        "streaming",
+        [HI, assistant("Hello")],
+        "",
+    ),
+    "stop": ([PROMPT, emit(StopEmission("complete"))], "streaming", [HI, BLANK], ""),
+    "an error emission faults": (
+        [PROMPT, say("x"), emit(ErrorEmission(GatewayError("http", "busy")))],
+        "faulted",
+        [HI, assistant("x")],
+        FAULTED,
+    ),
+    "settle": ([*TO["streaming"], END], "settled", [HI, assistant("He")], SETTLED),
+    "calls are dispatched": (
+        TO["dispatching"],
+        "dispatching",
+        [HI, calls("a", "b")],
+        "snapshot run_tool run_tool",
+    ),
+    "one outcome, another open": (
+        [*TO["dispatching"], result("b")],
+        "dispatching",
+        [HI, calls("a", "b"), answered("b")],
+        "tool_finished snapshot",
+    ),
+    "the last outcome: no blank is seeded": (
+        [*TO["dispatching"], result("b"), result("a")],
+        "invoking",
+        [HI, calls("a", "b"), answered("b", "a")],
+        "tool_finished invoke_model snapshot",
+    ),
+    "an outcome nobody asked for": (
+        [*TO["dispatching"], result("nobody")],
+        "faulted",
+        [HI, calls("a", "b"), ToolTurn(tuple(ToolResultBlock(i, note("invalid_state"), True) for i in "ab"))],
+        "tool_finished tool_finished persist faulted",
+    ),
+    "abort while streaming": ([*TO["streaming"], ABORT], "faulted", [HI, assistant("He")], FAULTED),
+    "abort before a word": ([PROMPT, ABORT], "faulted", [HI], FAULTED),
+    "a late fault": ([*TO["settled"], FaultSignal(BOOM)], "faulted", [HI, assistant("Hello")], FAULTED),
+    "from idle: stream_end": ([END], "faulted", [], FAULTED),
+    "from idle: text": ([say("x")], "streaming", [assistant("x")], "text_delta"),
+    "from idle: tool_settled": ([result("a")], "faulted", [], FAULTED),
+    "from idle: compacted": ([CompactedSignal(user("sum"), 0)], "invoking", [user("sum")], ASKS),
+    "from idle: fault": ([FaultSignal(BOOM)], "faulted", [], FAULTED),
+    "idle: abort does nothing": ([ABORT], "idle", [], ""),
+    "an empty answer": ([PROMPT, END], "settled", [HI, BLANK], SETTLED),
+    "an empty stream after a tool round": (
+        [PROMPT, *call("a"), END, result("a"), END],
+        "faulted",
+        [HI, calls("a"), answered("a")],
+        FAULTED,
+    ),
+    "an empty answer after a tool round, given with a stop": (
+        [PROMPT, *call("a"), END, result("a"), emit(StopEmission("complete")), END],
+        "settled",
+        [HI, calls("a"), answered("a"), BLANK],
+        SETTLED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("signals", "phase", "messages", "effects"), STEPS.values(), ids=STEPS)
 def test_transitions(
     signals: Sequence[Signal], phase: RunPhase, messages: Sequence[Turn], effects: str
 ) -> None:
@@ -416,37 +386,27 @@ def test_calls_under_one_id_are_kept_apart() -> None:
 USAGE = Usage(8, 5)
 
 
-@pytest.mark.parametrize(
-    ("emissions", "total"),
-    [
-        pytest.param([UsageEmission(USAGE)], USAGE, id="a usage emission"),
-        pytest.param([UsageEmission(USAGE), UsageEmission(USAGE)], USAGE, id="the same figure twice"),
-        pytest.param([UsageEmission(Usage(8, 1)), UsageEmission(USAGE)], USAGE, id="cumulative figures"),
-        pytest.param(
-            [UsageEmission(USAGE), DoneEmission(Reply("m", (), USAGE, "complete"))],
-            USAGE,
-            id="usage and a reply",
-        ),
-        pytest.param(
-            [UsageEmission(USAGE), DoneEmission(Reply("m", (), Usage(0, 0), "complete"))],
-            USAGE,
-            id="zeros are no figure",
-        ),
-        pytest.param([DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE, id="a reply alone"),
-        pytest.param([DoneEmission(assistant("x"), USAGE)], USAGE, id="a turn with usage"),
-        pytest.param([UsageEmission(USAGE), DoneEmission(assistant("x"))], USAGE, id="a turn without usage"),
-        pytest.param(
-            [DoneEmission(Reply("m", (), Usage(1, 1), "complete"), USAGE)],
-            USAGE,
-            id="the done emission's own wins",
-        ),
-        pytest.param(
-            [UsageEmission(Usage(9, 9, 9, 9)), UsageEmission(Usage(8, 5, 4, None))],
-            Usage(8, 5, 4, None),
-            id="a figure may go down",
-        ),
-    ],
-)
+USAGES = {
+    "a usage emission": ([UsageEmission(USAGE)], USAGE),
+    "the same figure twice": ([UsageEmission(USAGE), UsageEmission(USAGE)], USAGE),
+    "cumulative figures": ([UsageEmission(Usage(8, 1)), UsageEmission(USAGE)], USAGE),
+    "usage and a reply": ([UsageEmission(USAGE), DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE),
+    "zeros are no figure": (
+        [UsageEmission(USAGE), DoneEmission(Reply("m", (), Usage(0, 0), "complete"))],
+        USAGE,
+    ),
+    "a reply alone": ([DoneEmission(Reply("m", (), USAGE, "complete"))], USAGE),
+    "a turn with usage": ([DoneEmission(assistant("x"), USAGE)], USAGE),
+    "a turn without usage": ([UsageEmission(USAGE), DoneEmission(assistant("x"))], USAGE),
+    "the done emission's own wins": ([DoneEmission(Reply("m", (), Usage(1, 1), "complete"), USAGE)], USAGE),
+    "a figure may go down": (
+        [UsageEmission(Usage(9, 9, 9, 9)), UsageEmission(Usage(8, 5, 4, None))],
+        Usage(8, 5, 4, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("emissions", "total"), USAGES.values(), ids=USAGES)
 def test_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -> None:
     once = state(PROMPT, *map(emit, emissions))
     assert (once.usage_total, once.call_usage) == (total, total)
@@ -459,24 +419,21 @@ def test_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -
     assert twice.call_usage == total
 
 
-@pytest.mark.parametrize(
-    ("emissions", "stop"),
-    [
-        pytest.param([], "complete", id="nothing said about it"),
-        pytest.param([StopEmission("complete")], "complete", id="complete"),
-        pytest.param([StopEmission("tool_calls")], "complete", id="tool_calls without calls"),
-        pytest.param([StopEmission("max_output")], "max_output", id="cut at the limit"),
-        pytest.param([StopEmission("refusal")], "refusal", id="refused"),
-        pytest.param(
-            [DoneEmission(Reply("m", (TextBlock("x"),), USAGE, "max_output"))], "max_output", id="a reply"
-        ),
-        pytest.param(
-            [StopEmission("max_output"), DoneEmission(assistant("x"))],
-            "max_output",
-            id="a turn says nothing about it",
-        ),
-    ],
-)
+STOPS = {
+    "nothing said about it": ([], "complete"),
+    "complete": ([StopEmission("complete")], "complete"),
+    "tool_calls without calls": ([StopEmission("tool_calls")], "complete"),
+    "cut at the limit": ([StopEmission("max_output")], "max_output"),
+    "refused": ([StopEmission("refusal")], "refusal"),
+    "a reply": ([DoneEmission(Reply("m", (TextBlock("x"),), USAGE, "max_output"))], "max_output"),
+    "a turn says nothing about it": (
+        [StopEmission("max_output"), DoneEmission(assistant("x"))],
+        "max_output",
+    ),
+}
+
+
+@pytest.mark.parametrize(("emissions", "stop"), STOPS.values(), ids=STOPS)
 def test_a_settled_run_shows_why_it_stopped(emissions: Sequence[Emission], stop: StopReason) -> None:
     transition = play(PROMPT, say("x"), *map(emit, emissions), END)
     assert (transition.state.phase, transition.state.stop) == ("settled", stop)

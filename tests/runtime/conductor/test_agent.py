@@ -134,37 +134,24 @@ class BrokenTools(FunctionTools):
     descriptors = raise_value_error
 
 
-@pytest.mark.parametrize(
-    ("steps", "options", "kind", "message"),
-    [
-        pytest.param(
-            [ErrorEmission(GatewayError("http", "busy"))], {}, "model_failed", "busy", id="an error emission"
-        ),
-        pytest.param([Raise(ValueError("torn"))], {}, "model_failed", "torn", id="a stream that breaks"),
-        pytest.param(
-            [Raise(asyncio.CancelledError())],
-            {},
-            "model_failed",
-            "the model call was cancelled from within",
-            id="a stream that cancels itself",
-        ),
-        pytest.param([Raise(Interrupt("stop"))], {}, "model_failed", "stop", id="a BaseException"),
-        pytest.param([], {"get_card": raise_value_error}, "compaction_failed", "torn", id="get_card raises"),
-        pytest.param(
-            [],
-            {"tools": BrokenTools()},
-            "invalid_state",
-            "a step of the run failed: torn",
-            id="a step raises",
-        ),
-        pytest.param(
-            [], {"invoke_model": raise_value_error}, "model_failed", "torn", id="an invoker that raises"
-        ),
-        pytest.param(
-            [], {"invoke_model": lambda *_: None}, "model_failed", "NoneType", id="one without a channel"
-        ),
-    ],
-)
+FAILURES = {
+    "an error emission": ([ErrorEmission(GatewayError("http", "busy"))], {}, "model_failed", "busy"),
+    "a stream that breaks": ([Raise(ValueError("torn"))], {}, "model_failed", "torn"),
+    "a stream that cancels itself": (
+        [Raise(asyncio.CancelledError())],
+        {},
+        "model_failed",
+        "the model call was cancelled from within",
+    ),
+    "a BaseException": ([Raise(Interrupt("stop"))], {}, "model_failed", "stop"),
+    "get_card raises": ([], {"get_card": raise_value_error}, "compaction_failed", "torn"),
+    "a step raises": ([], {"tools": BrokenTools()}, "invalid_state", "a step of the run failed: torn"),
+    "an invoker that raises": ([], {"invoke_model": raise_value_error}, "model_failed", "torn"),
+    "one without a channel": ([], {"invoke_model": lambda *_: None}, "model_failed", "NoneType"),
+}
+
+
+@pytest.mark.parametrize(("steps", "options", "kind", "message"), FAILURES.values(), ids=FAILURES)
 async def test_whatever_raises_ends_in_a_fault_and_the_next_prompt_goes_on(
     steps: Sequence[Step], options: dict[str, Any], kind: str, message: str
 ) -> None:

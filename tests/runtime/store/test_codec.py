@@ -31,41 +31,29 @@ from sidecar.runtime.store import canonical_json, hash_node, turn_from_record, t
 from sidecar.runtime.store.codec import encode_line, node_from_record, node_record, settled_turn, to_json
 from turns import nest_lists
 
+STORED_BLOCKS = {
+    "text": (TextBlock("hi"), {"kind": "text", "text": "hi"}),
+    "thinking": (ThinkingBlock("hm"), {"kind": "thinking", "text": "hm"}),
+    "signature": (ThinkingBlock("hm", "sig"), {"kind": "thinking", "text": "hm", "signature": "sig"}),
+    "tool call": (
+        ToolCallBlock("c1", "read", {"path": "a"}),
+        {"kind": "tool_call", "id": "c1", "name": "read", "input": {"path": "a"}},
+    ),
+    "result": (ToolResultBlock("c1", None), {"kind": "tool_result", "callId": "c1", "output": None}),
+    "result with its flag": (
+        ToolResultBlock("c1", "x", False),
+        {"kind": "tool_result", "callId": "c1", "output": "x", "isError": False},
+    ),
+    "image": (
+        ImageBlock("image/png", "AA=="),
+        {"kind": "image", "mediaType": "image/png", "dataBase64": "AA=="},
+    ),
+    "command": (CommandBlock("clear"), {"kind": "command", "command": "clear"}),
+    "arguments": (CommandBlock("x", ("a", "b")), {"kind": "command", "command": "x", "args": ["a", "b"]}),
+}
 
-@pytest.mark.parametrize(
-    ("block", "record"),
-    [
-        pytest.param(TextBlock("hi"), {"kind": "text", "text": "hi"}, id="text"),
-        pytest.param(ThinkingBlock("hm"), {"kind": "thinking", "text": "hm"}, id="thinking"),
-        pytest.param(
-            ThinkingBlock("hm", "sig"), {"kind": "thinking", "text": "hm", "signature": "sig"}, id="signature"
-        ),
-        pytest.param(
-            ToolCallBlock("c1", "read", {"path": "a"}),
-            {"kind": "tool_call", "id": "c1", "name": "read", "input": {"path": "a"}},
-            id="tool call",
-        ),
-        pytest.param(
-            ToolResultBlock("c1", None), {"kind": "tool_result", "callId": "c1", "output": None}, id="result"
-        ),
-        pytest.param(
-            ToolResultBlock("c1", "x", False),
-            {"kind": "tool_result", "callId": "c1", "output": "x", "isError": False},
-            id="result with its flag",
-        ),
-        pytest.param(
-            ImageBlock("image/png", "AA=="),
-            {"kind": "image", "mediaType": "image/png", "dataBase64": "AA=="},
-            id="image",
-        ),
-        pytest.param(CommandBlock("clear"), {"kind": "command", "command": "clear"}, id="command"),
-        pytest.param(
-            CommandBlock("x", ("a", "b")),
-            {"kind": "command", "command": "x", "args": ["a", "b"]},
-            id="arguments",
-        ),
-    ],
-)
+
+@pytest.mark.parametrize(("block", "record"), STORED_BLOCKS.values(), ids=STORED_BLOCKS)
 def test_each_block_has_its_stored_form(block: Block, record: dict[str, Any]) -> None:
     turn = ToolTurn((block,))
     assert turn_to_record(turn) == {"role": "tool", "blocks": [record]}
