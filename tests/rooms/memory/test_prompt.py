@@ -11,6 +11,7 @@ from sidecar.rooms.memory.prompt import (
     PromptLine,
     byte_length,
     chunk_lines,
+    divide_line,
     event_line,
     prompt_budget,
     speaker_names,
@@ -127,3 +128,8 @@ def test_a_long_line_goes_on_in_the_next_piece() -> None:
         ("[user]: four five six", 2),
         ("[user]: end", 3),
     ]
+
+
+def test_a_long_line_is_divided_at_spaces_and_keeps_its_label() -> None:
+    parts = divide_line(PromptLine("[user]: ", "one two three"), 16)
+    assert parts == ["[user]: one ", "[user]: two ", "[user]: three"]
