@@ -16,27 +16,26 @@ def check(text: str, masked: str) -> None:
     assert mask_secrets(masked) == masked
 
 
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        pytest.param(f"Incorrect key sk-proj-{KEY}.", f"Incorrect key {MASK}.", id="openai"),
-        pytest.param(f"sk-ant-api03-{KEY}", MASK, id="anthropic"),
-        pytest.param(f"?key=AIza{KEY}&x=1", f"?key={MASK}&x=1", id="google"),
-        pytest.param(f"git+https://ghp_{'a1' * 18}@x", f"git+https://{MASK}@x", id="github"),
-        pytest.param(f"AWS AKIA{'A1' * 8} east", f"AWS {MASK} east", id="aws"),
-        pytest.param("Authorization: Bearer abc.def-ghi_jkl", f"Authorization: Bearer {MASK}", id="bearer"),
-        pytest.param("postgres://bob:hunter22@db/x", f"postgres://bob:{MASK}@db/x", id="password of a url"),
-        pytest.param('{"api_key": "abcdefg123"}', f'{{"api_key": {MASK}}}', id="json"),
-        pytest.param("DB_PASSWORD=hunter2hunter2\nA=1", f"DB_PASSWORD={MASK}\nA=1", id="dotenv"),
-        pytest.param(
-            f"a -----BEGIN RSA PRIVATE KEY-----\n{KEY}\n-----END RSA PRIVATE KEY----- b",
-            f"a {MASK} b",
-            id="private key",
-        ),
-        pytest.param(f"-----BEGIN PRIVATE KEY-----\n{KEY}", MASK, id="private key, cut off"),
-        pytest.param("eyJhbGciOiJI.eyJzdWIiOiIx.sIgn-ature", MASK, id="web token"),
-    ],
-)
+SECRETS = {
+    "openai": (f"Incorrect key sk-proj-{KEY}.", f"Incorrect key {MASK}."),
+    "anthropic": (f"sk-ant-api03-{KEY}", MASK),
+    "google": (f"?key=AIza{KEY}&x=1", f"?key={MASK}&x=1"),
+    "github": (f"git+https://ghp_{'a1' * 18}@x", f"git+https://{MASK}@x"),
+    "aws": (f"AWS AKIA{'A1' * 8} east", f"AWS {MASK} east"),
+    "bearer": ("Authorization: Bearer abc.def-ghi_jkl", f"Authorization: Bearer {MASK}"),
+    "password of a url": ("postgres://bob:hunter22@db/x", f"postgres://bob:{MASK}@db/x"),
+    "json": ('{"api_key": "abcdefg123"}', f'{{"api_key": {MASK}}}'),
+    "dotenv": ("DB_PASSWORD=hunter2hunter2\nA=1", f"DB_PASSWORD={MASK}\nA=1"),
+    "private key": (
+        f"a -----BEGIN RSA PRIVATE KEY-----\n{KEY}\n-----END RSA PRIVATE KEY----- b",
+        f"a {MASK} b",
+    ),
+    "private key, cut off": (f"-----BEGIN PRIVATE KEY-----\n{KEY}", MASK),
+    "web token": ("eyJhbGciOiJI.eyJzdWIiOiIx.sIgn-ature", MASK),
+}
+
+
+@pytest.mark.parametrize(("text", "masked"), SECRETS.values(), ids=SECRETS)
 def test_a_secret_is_masked(text: str, masked: str) -> None:
     check(text, masked)
 

@@ -186,18 +186,16 @@ async def test_a_rewind_behind_the_cut_keeps_the_summary(draw: Draw, clock: Cloc
     assert len(run.model.calls) == 1
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        pytest.param(lambda m: m[:40], id="rewound in front of the cut"),
-        pytest.param(
-            lambda m: [*m[:40], text_message("user", "edited"), *m[41:79]], id="edited in the middle"
-        ),
-        pytest.param(lambda m: m[1:80], id="its beginning taken away"),
-        pytest.param(lambda m: [text_message("user", "other talk")], id="another conversation"),
-        pytest.param(lambda m: [m[1], m[0], *m[2:79]], id="reordered"),
-    ],
-)
+EDITS = {
+    "rewound in front of the cut": lambda m: m[:40],
+    "edited in the middle": lambda m: [*m[:40], text_message("user", "edited"), *m[41:79]],
+    "its beginning taken away": lambda m: m[1:80],
+    "another conversation": lambda m: [text_message("user", "other talk")],
+    "reordered": lambda m: [m[1], m[0], *m[2:79]],
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 async def test_never_the_summary_of_another_or_an_edited_conversation(
     draw: Draw, clock: Clock, edit: Callable[[list[AgentMessage]], list[AgentMessage]]
 ) -> None:

@@ -83,18 +83,16 @@ def test_a_summary_is_an_agent_message_but_not_a_message() -> None:
     assert not summary.has_tool_calls()
 
 
-@pytest.mark.parametrize(
-    ("message", "unsent", "prompt"),
-    [
-        pytest.param(text_message("user", "x"), False, True, id="a user's message is sent, and is a prompt"),
-        pytest.param(CompactionSummary("x"), False, False, id="a summary is sent, and is no prompt"),
-        pytest.param(
-            Message("assistant", stop_reason="error"), True, False, id="a failed answer is not sent"
-        ),
-        pytest.param(Message("assistant", stop_reason="aborted"), True, False, id="nor an aborted one"),
-        pytest.param(Message("assistant", stop_reason="length"), False, False, id="a cut-off answer is sent"),
-    ],
-)
+SENT_TURNS = {
+    "a user's message is sent, and is a prompt": (text_message("user", "x"), False, True),
+    "a summary is sent, and is no prompt": (CompactionSummary("x"), False, False),
+    "a failed answer is not sent": (Message("assistant", stop_reason="error"), True, False),
+    "nor an aborted one": (Message("assistant", stop_reason="aborted"), True, False),
+    "a cut-off answer is sent": (Message("assistant", stop_reason="length"), False, False),
+}
+
+
+@pytest.mark.parametrize(("message", "unsent", "prompt"), SENT_TURNS.values(), ids=SENT_TURNS)
 def test_what_is_sent(message: AgentMessage, unsent: bool, prompt: bool) -> None:
     assert (is_unsent(message), is_user_prompt(message)) == (unsent, prompt)
 

@@ -166,21 +166,19 @@ def outline(plan: CutPlan | None) -> tuple[int, int, int] | None:
     return None if plan is None else (plan.cut, plan.turn_start, plan.pinned)
 
 
-@pytest.mark.parametrize(
-    ("letters", "expected"),
-    [
-        pytest.param("ua" * 40, None, id="a view at the threshold is left alone"),
-        pytest.param("ua" * 41, (72, -1, -1), id="over it: the last turns stay"),
-        pytest.param("ua" * 40 + "u", (70, -1, -1), id="a tail takes the prompt of its first answer along"),
-        pytest.param("u" + "ct" * 45, (81, 0, 0), id="a tool loop compacts, its prompt is pinned"),
-        pytest.param("Su" + "ct" * 45, (82, 1, 1), id="and again, behind a summary"),
-        pytest.param("ua" * 20 + "u" + "a" * 45, (76, 40, 40), id="a split turn"),
-        pytest.param(
-            "ua" * 20 + "u" + "a" * 8 + "u" + "a" * 35, (75, 49, 49), id="only the newest prompt is pinned"
-        ),
-        pytest.param("x" * 200 + "ua" * 40, None, id="aborted messages weigh nothing"),
-    ],
-)
+PLANS = {
+    "a view at the threshold is left alone": ("ua" * 40, None),
+    "over it: the last turns stay": ("ua" * 41, (72, -1, -1)),
+    "a tail takes the prompt of its first answer along": ("ua" * 40 + "u", (70, -1, -1)),
+    "a tool loop compacts, its prompt is pinned": ("u" + "ct" * 45, (81, 0, 0)),
+    "and again, behind a summary": ("Su" + "ct" * 45, (82, 1, 1)),
+    "a split turn": ("ua" * 20 + "u" + "a" * 45, (76, 40, 40)),
+    "only the newest prompt is pinned": ("ua" * 20 + "u" + "a" * 8 + "u" + "a" * 35, (75, 49, 49)),
+    "aborted messages weigh nothing": ("x" * 200 + "ua" * 40, None),
+}
+
+
+@pytest.mark.parametrize(("letters", "expected"), PLANS.values(), ids=PLANS)
 def test_where_the_plan_cuts(draw: Draw, letters: str, expected: tuple[int, int, int] | None) -> None:
     assert outline(plan_compaction(draw(letters), SMALL)) == expected
 

@@ -344,21 +344,19 @@ def test_tool_results_are_cut_at_500_bytes(size: int, shown: str) -> None:
     assert serialize_parts([tool_message("1", "x" * size)]) == (f"[Tool result]: {shown}",)
 
 
-@pytest.mark.parametrize(
-    ("args", "rendered"),
-    [
-        pytest.param("", "f()", id="none"),
-        pytest.param('{"b": 1, "a": "x"}', "f(a=x, b=1)", id="sorted"),
-        pytest.param(
-            '{"a": {"z": 1, "y": [true, null]}}', 'f(a={"y":[true,null],"z":1})', id="nested: JSON, sorted"
-        ),
-        pytest.param(json.dumps({"a": "x" * 100}), f"f(a={'x' * 100})", id="100 bytes stay"),
-        pytest.param(json.dumps({"a": "x" * 101}), f"f(a={'x' * 97}...)", id="101 are cut"),
-        pytest.param("not json", "f(not json)", id="no object: raw"),
-        pytest.param("y" * 201, f"f({'y' * 197}...)", id="raw beyond 200 is cut"),
-        pytest.param("[" * 100_000, f"f({'[' * 197}...)", id="JSON too deep to read is raw"),
-    ],
-)
+ARGUMENTS = {
+    "none": ("", "f()"),
+    "sorted": ('{"b": 1, "a": "x"}', "f(a=x, b=1)"),
+    "nested: JSON, sorted": ('{"a": {"z": 1, "y": [true, null]}}', 'f(a={"y":[true,null],"z":1})'),
+    "100 bytes stay": (json.dumps({"a": "x" * 100}), f"f(a={'x' * 100})"),
+    "101 are cut": (json.dumps({"a": "x" * 101}), f"f(a={'x' * 97}...)"),
+    "no object: raw": ("not json", "f(not json)"),
+    "raw beyond 200 is cut": ("y" * 201, f"f({'y' * 197}...)"),
+    "JSON too deep to read is raw": ("[" * 100_000, f"f({'[' * 197}...)"),
+}
+
+
+@pytest.mark.parametrize(("args", "rendered"), ARGUMENTS.values(), ids=ARGUMENTS)
 def test_arguments_are_sorted_and_cut(args: str, rendered: str) -> None:
     assert render_call(ToolCall("1", "f", args)) == rendered
 

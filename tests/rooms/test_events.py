@@ -138,18 +138,17 @@ def test_every_content_has_a_plain_text(content: EventContent, text: str) -> Non
     assert plain_text(content) == text
 
 
-@pytest.mark.parametrize(
-    ("content", "query"),
-    [
-        pytest.param(TextContent("why"), "why", id="a text's body"),
-        pytest.param(
-            CompositeContent([TextContent("a"), RichContent("b"), CompositeContent([TextContent("c")])]),
-            "a",
-            id="only texts directly in a composite",
-        ),
-        pytest.param(RichContent("b"), "", id="nothing else"),
-    ],
-)
+SEARCHED = {
+    "a text's body": (TextContent("why"), "why"),
+    "only texts directly in a composite": (
+        CompositeContent([TextContent("a"), RichContent("b"), CompositeContent([TextContent("c")])]),
+        "a",
+    ),
+    "nothing else": (RichContent("b"), ""),
+}
+
+
+@pytest.mark.parametrize(("content", "query"), SEARCHED.values(), ids=SEARCHED)
 def test_only_texts_are_searched_for(content: EventContent, query: str) -> None:
     assert query_text(content) == query
 

@@ -185,24 +185,22 @@ def test_a_text_without_numbers_has_no_numbered_lines() -> None:
     assert numbered_lines("one: 1\n2: two\nthree\nfour\nfive\nsix\nseven") == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "kind"),
-    [
-        pytest.param("run_terminal_cmd", {"command": "make", "is_background": False}, "runs", id="a command"),
-        pytest.param("run_command", {"CommandLine": "make", "Cwd": "/repo"}, "runs", id="in any style"),
-        pytest.param("execute_sql", {"query": "select 1"}, "runs", id="a verb that runs"),
-        pytest.param("codebase_search", {"query": "lease"}, "searches", id="a verb that searches"),
-        pytest.param("mcp__hub__search_code", {"q": "lease"}, "searches", id="of a server"),
-        pytest.param("view_file", {"AbsolutePath": "a"}, "reads", id="a verb that reads"),
-        pytest.param("book_flight", {"to": "SEA"}, "anything", id="nothing that is known"),
-        pytest.param(
-            "task", {"prompt": "read a.py", "file": "a.py"}, "anything", id="work for another agent"
-        ),
-        pytest.param("todo", {"todos": []}, "none", id="a name that is known"),
-        pytest.param("edit", {"command": "view", "path": "a"}, "edits", id="a name decides over arguments"),
-        pytest.param("write", ["a"], "writes", id="also where they are no object"),
-    ],
-)
+EFFECTS = {
+    "a command": ("run_terminal_cmd", {"command": "make", "is_background": False}, "runs"),
+    "in any style": ("run_command", {"CommandLine": "make", "Cwd": "/repo"}, "runs"),
+    "a verb that runs": ("execute_sql", {"query": "select 1"}, "runs"),
+    "a verb that searches": ("codebase_search", {"query": "lease"}, "searches"),
+    "of a server": ("mcp__hub__search_code", {"q": "lease"}, "searches"),
+    "a verb that reads": ("view_file", {"AbsolutePath": "a"}, "reads"),
+    "nothing that is known": ("book_flight", {"to": "SEA"}, "anything"),
+    "work for another agent": ("task", {"prompt": "read a.py", "file": "a.py"}, "anything"),
+    "a name that is known": ("todo", {"todos": []}, "none"),
+    "a name decides over arguments": ("edit", {"command": "view", "path": "a"}, "edits"),
+    "also where they are no object": ("write", ["a"], "writes"),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "kind"), EFFECTS.values(), ids=EFFECTS)
 def test_the_effect_of_a_call(name: str, arguments: Any, kind: EffectKind) -> None:
     assert effects_of_call(name, arguments).kind == kind
 

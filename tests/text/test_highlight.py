@@ -16,20 +16,18 @@ def check(text: str, language: str, expected: str) -> None:
     assert " ".join(found) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "expected"),
-    [
-        pytest.param("return 1", "python", "keyword:return number:1", id="keywords and numbers"),
-        pytest.param(
-            "'\U0001f600' #x", "python", "string:' string:\U0001f600 string:' comment:#x", id="UTF-16"
-        ),
-        pytest.param("fn a() {}", "rust", "keyword:fn name:a", id="names that are defined"),
-        pytest.param("\n\nx = 1\r\n", "python", "number:1", id="lines at the ends stay where they are"),
-        pytest.param("return 1", "unheard-of", "", id="an unknown language"),
-        pytest.param("1 " * MOST_CHARS, "python", "", id="too long"),
-        pytest.param("", "python", "", id="nothing"),
-    ],
-)
+HIGHLIGHTED = {
+    "keywords and numbers": ("return 1", "python", "keyword:return number:1"),
+    "UTF-16": ("'\U0001f600' #x", "python", "string:' string:\U0001f600 string:' comment:#x"),
+    "names that are defined": ("fn a() {}", "rust", "keyword:fn name:a"),
+    "lines at the ends stay where they are": ("\n\nx = 1\r\n", "python", "number:1"),
+    "an unknown language": ("return 1", "unheard-of", ""),
+    "too long": ("1 " * MOST_CHARS, "python", ""),
+    "nothing": ("", "python", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "language", "expected"), HIGHLIGHTED.values(), ids=HIGHLIGHTED)
 def test_highlight(text: str, language: str, expected: str) -> None:
     check(text, language, expected)
 

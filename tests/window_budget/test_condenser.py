@@ -71,23 +71,22 @@ def body(summary: Summary) -> str:
     return summary.message.content
 
 
-@pytest.mark.parametrize(
-    ("emissions", "text"),
-    [
-        pytest.param([done(" # Plan\nship \n")], "# Plan\nship", id="the reply, stripped"),
-        pytest.param([TextEmission("half"), done("whole")], "whole", id="the reply wins over deltas"),
-        pytest.param([turn("a", "b")], "ab", id="text blocks are concatenated"),
-        pytest.param([TextEmission("a"), TextEmission("b")], "ab", id="deltas without a reply"),
-        pytest.param([TextEmission("ab"), turn()], "ab", id="deltas where the reply says nothing"),
-        pytest.param(
-            [ThinkingEmission("hm"), UsageEmission(USAGE), StopEmission("complete"), done("x")],
-            "x",
-            id="reasoning and usage are no digest",
-        ),
-        pytest.param([done("x", "tool_calls")], "x", id="calls are ignored, their text is not"),
-        pytest.param([done("x"), TextEmission("late")], "x", id="the first reply ends it"),
-    ],
-)
+REPLIES = {
+    "the reply, stripped": ([done(" # Plan\nship \n")], "# Plan\nship"),
+    "the reply wins over deltas": ([TextEmission("half"), done("whole")], "whole"),
+    "text blocks are concatenated": ([turn("a", "b")], "ab"),
+    "deltas without a reply": ([TextEmission("a"), TextEmission("b")], "ab"),
+    "deltas where the reply says nothing": ([TextEmission("ab"), turn()], "ab"),
+    "reasoning and usage are no digest": (
+        [ThinkingEmission("hm"), UsageEmission(USAGE), StopEmission("complete"), done("x")],
+        "x",
+    ),
+    "calls are ignored, their text is not": ([done("x", "tool_calls")], "x"),
+    "the first reply ends it": ([done("x"), TextEmission("late")], "x"),
+}
+
+
+@pytest.mark.parametrize(("emissions", "text"), REPLIES.values(), ids=REPLIES)
 async def test_the_text_of_a_done_reply_wins_over_its_deltas(emissions: list[Emission], text: str) -> None:
     summary = await summarize(MESSAGES, SummarizeDeps(ScriptedModel([[*emissions, NO_MORE]])))
     assert summary == Summary(UserMessage(f"{DIGEST_HEADER}\n\n{text}", 7), covered_count=2)

@@ -18,32 +18,29 @@ from sidecar.window_budget import (
 HEAD = "# Carryover\n{} condensed without a model."
 
 
-@pytest.mark.parametrize(
-    ("messages", "prior", "expected"),
-    [
-        pytest.param([], None, HEAD.format("0 earlier messages"), id="nothing"),
-        pytest.param([UserMessage("a")], None, HEAD.format("1 earlier message"), id="one message"),
-        pytest.param([UserMessage("a")] * 3, " ", HEAD.format("3 earlier messages"), id="a blank digest"),
-        pytest.param(
-            [UserMessage("a")] * 2,
-            "# Plan\nship it\n",
-            HEAD.format("2 earlier messages") + "\n\n# Plan\nship it",
-            id="a digest from before",
-        ),
-        pytest.param(
-            [CompactionSummaryMessage("one", 9), UserMessage(f"{BRANCH_HEADER}\n\ntwo"), UserMessage("a")],
-            None,
-            HEAD.format("3 earlier messages") + "\n\none\n\ntwo",
-            id="digests among the messages",
-        ),
-        pytest.param(
-            [BranchSummaryMessage("left", "n1")],
-            "before",
-            HEAD.format("1 earlier message") + "\n\nbefore\n\nleft",
-            id="both",
-        ),
-    ],
-)
+DIGESTS = {
+    "nothing": ([], None, HEAD.format("0 earlier messages")),
+    "one message": ([UserMessage("a")], None, HEAD.format("1 earlier message")),
+    "a blank digest": ([UserMessage("a")] * 3, " ", HEAD.format("3 earlier messages")),
+    "a digest from before": (
+        [UserMessage("a")] * 2,
+        "# Plan\nship it\n",
+        HEAD.format("2 earlier messages") + "\n\n# Plan\nship it",
+    ),
+    "digests among the messages": (
+        [CompactionSummaryMessage("one", 9), UserMessage(f"{BRANCH_HEADER}\n\ntwo"), UserMessage("a")],
+        None,
+        HEAD.format("3 earlier messages") + "\n\none\n\ntwo",
+    ),
+    "both": (
+        [BranchSummaryMessage("left", "n1")],
+        "before",
+        HEAD.format("1 earlier message") + "\n\nbefore\n\nleft",
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "prior", "expected"), DIGESTS.values(), ids=DIGESTS)
 def test_it_counts_the_messages_and_carries_digests(
     messages: list[Message], prior: str | None, expected: str
 ) -> None:

@@ -76,18 +76,17 @@ def test_each_message_is_flattened_under_its_role(message: Message, text: str) -
     assert flatten_transcript([message]) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        pytest.param(f"{DIGEST_HEADER}\n\n# Plan\nship", "» digest: # Plan\nship", id="session digest"),
-        pytest.param(f"{BRANCH_HEADER}\n\ntried it", "» digest: tried it", id="branch digest"),
-        pytest.param(
-            f"{RESTORED_FILE_PREFIX} a.py\nbody",
-            f"» note (restored file): {RESTORED_FILE_PREFIX} a.py",
-            id="a restored file is named, not shown again",
-        ),
-    ],
-)
+OF_THE_HOST = {
+    "session digest": (f"{DIGEST_HEADER}\n\n# Plan\nship", "» digest: # Plan\nship"),
+    "branch digest": (f"{BRANCH_HEADER}\n\ntried it", "» digest: tried it"),
+    "a restored file is named, not shown again": (
+        f"{RESTORED_FILE_PREFIX} a.py\nbody",
+        f"» note (restored file): {RESTORED_FILE_PREFIX} a.py",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), OF_THE_HOST.values(), ids=OF_THE_HOST)
 def test_digests_and_restored_files_are_not_flattened_as_words_of_the_user(text: str, line: str) -> None:
     assert flatten_transcript([UserMessage(text)]) == line
 

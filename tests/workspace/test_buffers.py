@@ -145,21 +145,19 @@ def told_view(path: Path, text: str) -> FileView:
     return file_view(path, text, source="buffer", unsaved=True)
 
 
-@pytest.mark.parametrize(
-    ("received", "on_disk", "unsaved"),
-    [
-        pytest.param("a", "a", None, id="the same text is saved"),
-        pytest.param("b", "a", "b", id="another text is not"),
-        pytest.param("a\nb\n", "a\r\nb\r\n", None, id="LF for CR LF is the same text"),
-        pytest.param(
-            "a\nc\n", "a\r\nb\r\n", "a\r\nc\r\n", id="what is unsaved keeps the line ends of its file"
-        ),
-        pytest.param("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n", id="line ends that are sent stay"),
-        pytest.param("a\nb\n", "a\r\nb\n", "a\nb\n", id="mixed line ends are not guessed"),
-        pytest.param("\ufeffa", "a", None, id="a byte order mark is no text"),
-        pytest.param("", "a", "", id="an emptied buffer is unsaved"),
-    ],
-)
+UNSAVED = {
+    "the same text is saved": ("a", "a", None),
+    "another text is not": ("b", "a", "b"),
+    "LF for CR LF is the same text": ("a\nb\n", "a\r\nb\r\n", None),
+    "what is unsaved keeps the line ends of its file": ("a\nc\n", "a\r\nb\r\n", "a\r\nc\r\n"),
+    "line ends that are sent stay": ("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n"),
+    "mixed line ends are not guessed": ("a\nb\n", "a\r\nb\n", "a\nb\n"),
+    "a byte order mark is no text": ("\ufeffa", "a", None),
+    "an emptied buffer is unsaved": ("", "a", ""),
+}
+
+
+@pytest.mark.parametrize(("received", "on_disk", "unsaved"), UNSAVED.values(), ids=UNSAVED)
 def test_what_counts_as_unsaved(received: str, on_disk: str, unsaved: str | None) -> None:
     assert text_if_unsaved(received, on_disk) == unsaved
 

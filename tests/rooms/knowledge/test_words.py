@@ -39,19 +39,17 @@ def test_names_hold_words(text: str, words: list[str]) -> None:
     assert words_in_names(text) == words
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        pytest.param("Where is the token budget?", ["token", "budget"], id="what says something"),
-        pytest.param("what is it", [], id="nothing"),
-        pytest.param(
-            "src/rooms/userStore.py:12", ["src", "rooms", "userstore", "user", "store", "py", "12"], id="path"
-        ),
-        pytest.param('"quoted" AND (NEAR x)', ["quoted", "near"], id="operators are words"),
-        pytest.param("Größe ß 検", ["größe", "ß", "検"], id="other scripts"),
-        pytest.param("a\0b \ud800 ok", ["ok"], id="what a database cannot store"),
-    ],
-)
+QUESTIONS = {
+    "what says something": ("Where is the token budget?", ["token", "budget"]),
+    "nothing": ("what is it", []),
+    "path": ("src/rooms/userStore.py:12", ["src", "rooms", "userstore", "user", "store", "py", "12"]),
+    "operators are words": ('"quoted" AND (NEAR x)', ["quoted", "near"]),
+    "other scripts": ("Größe ß 検", ["größe", "ß", "検"]),
+    "what a database cannot store": ("a\0b \ud800 ok", ["ok"]),
+}
+
+
+@pytest.mark.parametrize(("query", "words"), QUESTIONS.values(), ids=QUESTIONS)
 def test_a_question_becomes_words(query: str, words: list[str]) -> None:
     assert query_words(query) == words
 

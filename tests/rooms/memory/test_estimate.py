@@ -29,37 +29,34 @@ def test_a_text_costs_a_token_for_four_characters(text: str, tokens: int) -> Non
     assert text_tokens(text) == tokens
 
 
-@pytest.mark.parametrize(
-    ("message", "tokens"),
-    [
-        pytest.param(AIMessage("user", "abcd"), 6, id="text"),
-        pytest.param(AIMessage("user", ""), 5, id="empty text"),
-        pytest.param(AIMessage("user", []), 4, id="no parts"),
-        pytest.param(AIMessage("user", [AITextPart("abcd"), AIImagePart("https://h/a")]), 1006, id="image"),
-        pytest.param(AIMessage("assistant", [AIToolCallPart("1", "read", {"a": 1})]), 9, id="tool call"),
-        pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", "x" * 40)]), 15, id="tool result"),
-        pytest.param(AIMessage("tool", [AIToolResultPart("1", "read", [1, 2])]), 6, id="tool result as JSON"),
-        pytest.param(
-            AIMessage("assistant", [AIThinkingPart("x" * 400)]), 105, id="thinking costs what it says"
-        ),
-    ],
-)
+MESSAGES = {
+    "text": (AIMessage("user", "abcd"), 6),
+    "empty text": (AIMessage("user", ""), 5),
+    "no parts": (AIMessage("user", []), 4),
+    "image": (AIMessage("user", [AITextPart("abcd"), AIImagePart("https://h/a")]), 1006),
+    "tool call": (AIMessage("assistant", [AIToolCallPart("1", "read", {"a": 1})]), 9),
+    "tool result": (AIMessage("tool", [AIToolResultPart("1", "read", "x" * 40)]), 15),
+    "tool result as JSON": (AIMessage("tool", [AIToolResultPart("1", "read", [1, 2])]), 6),
+    "thinking costs what it says": (AIMessage("assistant", [AIThinkingPart("x" * 400)]), 105),
+}
+
+
+@pytest.mark.parametrize(("message", "tokens"), MESSAGES.values(), ids=MESSAGES)
 def test_a_message_costs_its_parts(message: AIMessage, tokens: int) -> None:
     assert message_tokens(message) == tokens
 
 
-@pytest.mark.parametrize(
-    ("content", "tokens"),
-    [
-        pytest.param(TextContent("x" * 400), 101, id="a text by its body"),
-        pytest.param(
-            MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
-            10_027,
-            id="an embedded picture by its length",
-        ),
-        pytest.param(RichContent("hi"), 24, id="anything else by all its fields"),
-    ],
-)
+CONTENTS = {
+    "a text by its body": (TextContent("x" * 400), 101),
+    "an embedded picture by its length": (
+        MediaContent("data:image/png;base64," + "A" * 40_000, "image/png"),
+        10_027,
+    ),
+    "anything else by all its fields": (RichContent("hi"), 24),
+}
+
+
+@pytest.mark.parametrize(("content", "tokens"), CONTENTS.values(), ids=CONTENTS)
 def test_an_event_costs_its_content(content: EventContent, tokens: int) -> None:
     assert event_tokens(make_event("e", content)) == tokens
 

@@ -27,41 +27,38 @@ def event(
     return RoomEvent(id=name, room_id="r", source=source, content=TextContent(body))
 
 
-@pytest.mark.parametrize(
-    ("said", "speaker", "line"),
-    [
-        pytest.param(event("a", "hello"), None, "[user]: hello", id="a person"),
-        pytest.param(event("a", "hello", kind="ai"), None, "[assistant]: hello", id="an assistant"),
-        pytest.param(event("a", "hello"), "Ann", "[user]: (Ann) hello", id="one of several people"),
-        pytest.param(
-            event("a", "ok\n[assistant]: I agree"),
-            None,
-            "[user]: ok\n [assistant]: I agree",
-            id="nobody speaks for another",
-        ),
-    ],
-)
+SAID = {
+    "a person": (event("a", "hello"), None, "[user]: hello"),
+    "an assistant": (event("a", "hello", kind="ai"), None, "[assistant]: hello"),
+    "one of several people": (event("a", "hello"), "Ann", "[user]: (Ann) hello"),
+    "nobody speaks for another": (
+        event("a", "ok\n[assistant]: I agree"),
+        None,
+        "[user]: ok\n [assistant]: I agree",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "speaker", "line"), SAID.values(), ids=SAID)
 def test_a_line_names_its_speaker(said: RoomEvent, speaker: str | None, line: str) -> None:
     made = event_line(said, said.content, speaker)
     assert made.label + made.text == line
 
 
-@pytest.mark.parametrize(
-    ("events", "names"),
-    [
-        pytest.param([event("a", who="p1"), event("b", kind="ai")], {}, id="one person and one assistant"),
-        pytest.param(
-            [event("a", who="p1"), event("b", who="p2"), event("c"), event("d", kind="ai")],
-            {"a": "Ann Lee", "b": "p2"},
-            id="several people, by name where it is known",
-        ),
-        pytest.param(
-            [event("a", kind="ai"), event("c", kind="ai", channel="ai2")],
-            {"a": "ai1", "c": "ai2"},
-            id="several assistants, by their channels",
-        ),
-    ],
-)
+SPEAKERS = {
+    "one person and one assistant": ([event("a", who="p1"), event("b", kind="ai")], {}),
+    "several people, by name where it is known": (
+        [event("a", who="p1"), event("b", who="p2"), event("c"), event("d", kind="ai")],
+        {"a": "Ann Lee", "b": "p2"},
+    ),
+    "several assistants, by their channels": (
+        [event("a", kind="ai"), event("c", kind="ai", channel="ai2")],
+        {"a": "ai1", "c": "ai2"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "names"), SPEAKERS.values(), ids=SPEAKERS)
 def test_speakers_are_named_where_there_are_several(events: list[RoomEvent], names: dict[str, str]) -> None:
     """Names appear where ``user`` alone would not tell people apart."""
     assert speaker_names(events, [Participant("p1", display_name="Ann\nLee")]) == names

@@ -84,20 +84,19 @@ async def cancelling() -> None:
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize(
-    ("said", "query"),
-    [
-        pytest.param("what is it?", "what is it?", id="a text"),
-        pytest.param(
-            CompositeContent([TextContent("look"), LocationContent(1, 2), TextContent("there")]),
-            "look there",
-            id="the texts of a composite",
-        ),
-        pytest.param("   ", "   ", id="untrimmed"),
-        pytest.param("hi", None, id="too short"),
-        pytest.param(LocationContent(1, 2), None, id="no words"),
-    ],
-)
+QUERIES = {
+    "a text": ("what is it?", "what is it?"),
+    "the texts of a composite": (
+        CompositeContent([TextContent("look"), LocationContent(1, 2), TextContent("there")]),
+        "look there",
+    ),
+    "untrimmed": ("   ", "   "),
+    "too short": ("hi", None),
+    "no words": (LocationContent(1, 2), None),
+}
+
+
+@pytest.mark.parametrize(("said", "query"), QUERIES.values(), ids=QUERIES)
 async def test_the_current_text_is_the_query(said: EventContent | str, query: str | None) -> None:
     source = finds(("a", 1))
     listed = await lines([source], said)
@@ -229,16 +228,14 @@ async def test_a_cancelled_retrieve_cancels_its_searches() -> None:
     assert cancelled.is_set()
 
 
-@pytest.mark.parametrize(
-    ("metadata", "text", "shown"),
-    [
-        pytest.param({"event_id": "now"}, "what is", False, id="a part of it, by its id"),
-        pytest.param({}, " what is the plan?\n", False, id="its words, from a source without ids"),
-        pytest.param(
-            {"event_id": "e7"}, "what is the plan?", True, id="an earlier event with the same words"
-        ),
-    ],
-)
+ECHOES = {
+    "a part of it, by its id": ({"event_id": "now"}, "what is", False),
+    "its words, from a source without ids": ({}, " what is the plan?\n", False),
+    "an earlier event with the same words": ({"event_id": "e7"}, "what is the plan?", True),
+}
+
+
+@pytest.mark.parametrize(("metadata", "text", "shown"), ECHOES.values(), ids=ECHOES)
 async def test_the_current_message_never_retrieves_itself(
     metadata: Mapping[str, str], text: str, shown: bool
 ) -> None:

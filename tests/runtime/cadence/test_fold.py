@@ -194,16 +194,14 @@ def test_a_draft_seals_streamed_arguments_alone(emissions: list[Emission], input
     assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs
 
 
-@pytest.mark.parametrize(
-    ("total", "usage", "expected"),
-    [
-        pytest.param(Usage(1, 2), Usage(3, 4), Usage(4, 6), id="fields add up"),
-        pytest.param(Usage(1, 1, 2, None), Usage(1, 1, 3, 4), Usage(2, 2, 5, 4), id="tiers add up"),
-        pytest.param(
-            Usage(0, 0, 0, 0), Usage(1, 0, 0, None), Usage(1, 0, None, None), id="a tier of 0 is None"
-        ),
-        pytest.param(Usage(5, 5, 5, 5), Usage(0, 0), Usage(5, 5, 5, 5), id="nothing is nothing"),
-    ],
-)
+TOTALS = {
+    "fields add up": (Usage(1, 2), Usage(3, 4), Usage(4, 6)),
+    "tiers add up": (Usage(1, 1, 2, None), Usage(1, 1, 3, 4), Usage(2, 2, 5, 4)),
+    "a tier of 0 is None": (Usage(0, 0, 0, 0), Usage(1, 0, 0, None), Usage(1, 0, None, None)),
+    "nothing is nothing": (Usage(5, 5, 5, 5), Usage(0, 0), Usage(5, 5, 5, 5)),
+}
+
+
+@pytest.mark.parametrize(("total", "usage", "expected"), TOTALS.values(), ids=TOTALS)
 def test_usage_adds_up_field_by_field(total: Usage, usage: Usage, expected: Usage) -> None:
     assert add_usage(total, usage) == expected

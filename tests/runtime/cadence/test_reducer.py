@@ -469,22 +469,20 @@ def test_an_error_emission_names_its_cause(kind: GatewayErrorKind) -> None:
     assert faulted.stop == ("aborted" if kind == "aborted" else "error")
 
 
-@pytest.mark.parametrize(
-    ("signals", "tail"),
-    [
-        pytest.param(
-            [*call("a", '{"x')],
-            [AssistantTurn((ToolCallBlock("a", "ls", {"__unparsed": '{"x'}),)), ["a"]],
-            id="mid-arguments",
-        ),
-        pytest.param(
-            [say("I"), *call("a", "{}"), *call("b")],
-            [AssistantTurn((TextBlock("I"), *calls("a", "b").blocks)), ["a", "b"]],
-            id="after arguments",
-        ),
-        pytest.param([*call("a"), *call("b"), END], [calls("a", "b"), ["a", "b"]], id="before any outcome"),
-    ],
-)
+ABORTED = {
+    "mid-arguments": (
+        [*call("a", '{"x')],
+        [AssistantTurn((ToolCallBlock("a", "ls", {"__unparsed": '{"x'}),)), ["a"]],
+    ),
+    "after arguments": (
+        [say("I"), *call("a", "{}"), *call("b")],
+        [AssistantTurn((TextBlock("I"), *calls("a", "b").blocks)), ["a", "b"]],
+    ),
+    "before any outcome": ([*call("a"), *call("b"), END], [calls("a", "b"), ["a", "b"]]),
+}
+
+
+@pytest.mark.parametrize(("signals", "tail"), ABORTED.values(), ids=ABORTED)
 def test_an_abort_leaves_no_raw_input_and_no_orphan(signals: Sequence[Signal], tail: list[object]) -> None:
     turn, ids = tail
     aborted = play(PROMPT, *signals, ABORT)

@@ -149,19 +149,17 @@ def separates(history: Sequence[Turn], cut: int) -> bool:
 LATE_PAIR = [tool_call("late", path="x"), user("and also this"), tool_result("late")]
 
 
-@pytest.mark.parametrize(
-    ("history", "keep", "cut", "kept_prompt"),
-    [
-        pytest.param(spell_turns("ua" * 20, 800), 8, 32, None, id="the wanted turns where they fit"),
-        pytest.param(spell_turns("uauauaua", 4_000), 8, 5, None, id="the tail is bounded in tokens too"),
-        pytest.param(spell_turns("u" + "ct" * 20, 800), 8, 33, 0, id="a tool loop keeps its prompt pinned"),
-        pytest.param([*spell_turns("ua" * 10, 1_500), *LATE_PAIR], 2, 20, None, id="a late result stays"),
-        pytest.param(spell_turns("ua" * 10 + "uct", 1_500), 1, 21, 20, id="so do the newest results"),
-        pytest.param(
-            [*spell_turns("ua" * 10 + "u", 1_500), AssistantTurn(())], 1, 20, None, id="behind a blank turn"
-        ),
-    ],
-)
+KEPT = {
+    "the wanted turns where they fit": (spell_turns("ua" * 20, 800), 8, 32, None),
+    "the tail is bounded in tokens too": (spell_turns("uauauaua", 4_000), 8, 5, None),
+    "a tool loop keeps its prompt pinned": (spell_turns("u" + "ct" * 20, 800), 8, 33, 0),
+    "a late result stays": ([*spell_turns("ua" * 10, 1_500), *LATE_PAIR], 2, 20, None),
+    "so do the newest results": (spell_turns("ua" * 10 + "uct", 1_500), 1, 21, 20),
+    "behind a blank turn": ([*spell_turns("ua" * 10 + "u", 1_500), AssistantTurn(())], 1, 20, None),
+}
+
+
+@pytest.mark.parametrize(("history", "keep", "cut", "kept_prompt"), KEPT.values(), ids=KEPT)
 def test_what_is_kept(history: list[Turn], keep: int, cut: int, kept_prompt: int | None) -> None:
     planned = plan(history, keep)
     prompt = () if kept_prompt is None else history[kept_prompt].blocks

@@ -43,18 +43,16 @@ def test_the_estimates_of_the_seed_document(turn: Turn, tokens: int) -> None:
     assert estimate_context_tokens((turn,)) == tokens
 
 
-@pytest.mark.parametrize(
-    ("value", "n_chars"),
-    [
-        pytest.param("raw", 3, id="strings raw"),
-        pytest.param(None, 0, id="None is nothing"),
-        pytest.param({"a": [1, "é"]}, len('{"a":[1,"é"]}'), id="compact JSON, non-ASCII raw"),
-        pytest.param({1, 2}, len("{1, 2}"), id="what is no JSON by its text"),
-        pytest.param(
-            nest_lists(), len("<list nested too deeply to print>"), id="what is too deep to be printed"
-        ),
-    ],
-)
+VALUES = {
+    "strings raw": ("raw", 3),
+    "None is nothing": (None, 0),
+    "compact JSON, non-ASCII raw": ({"a": [1, "é"]}, len('{"a":[1,"é"]}')),
+    "what is no JSON by its text": ({1, 2}, len("{1, 2}")),
+    "what is too deep to be printed": (nest_lists(), len("<list nested too deeply to print>")),
+}
+
+
+@pytest.mark.parametrize(("value", "n_chars"), VALUES.values(), ids=VALUES)
 def test_values_are_serialized_compactly(value: Any, n_chars: int) -> None:
     assert turn_chars(ToolTurn((ToolResultBlock("c", value),))) == n_chars
 

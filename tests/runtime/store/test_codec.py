@@ -220,21 +220,19 @@ def test_the_result_is_json_survives_it_and_is_stable(value: Any) -> None:
     assert to_json(stored) == stored
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param({"b": 1, "a": [True, None]}, '{"a":[true,null],"b":1}', id="keys sorted"),
-        pytest.param(
-            {"\ufb33": 1, "\U0001f600": 2}, '{"\U0001f600":2,"\ufb33":1}', id="by UTF-16, as RFC 8785 says"
-        ),
-        pytest.param([1.0, 1e21, -0.0, 1e-7], "[1,1e+21,0,1e-7]", id="numbers as JavaScript writes them"),
-        pytest.param("é\n\x1f", '"é\\n\\u001f"', id="text raw but for what must be escaped"),
-        pytest.param(2**53, "9007199254740992", id="integers that RFC 8785 refuses in full"),
-        pytest.param([float("nan"), float("-inf")], "[NaN,-Infinity]", id="numbers that are none"),
-        pytest.param({"b": "\ud800", "a": 1}, '{"a":1,"b":"\\ud800"}', id="lone surrogates escaped"),
-        pytest.param({"\ud800": 1}, '{"\\ud800":1}', id="in keys too"),
-    ],
-)
+CANONICAL = {
+    "keys sorted": ({"b": 1, "a": [True, None]}, '{"a":[true,null],"b":1}'),
+    "by UTF-16, as RFC 8785 says": ({"\ufb33": 1, "\U0001f600": 2}, '{"\U0001f600":2,"\ufb33":1}'),
+    "numbers as JavaScript writes them": ([1.0, 1e21, -0.0, 1e-7], "[1,1e+21,0,1e-7]"),
+    "text raw but for what must be escaped": ("é\n\x1f", '"é\\n\\u001f"'),
+    "integers that RFC 8785 refuses in full": (2**53, "9007199254740992"),
+    "numbers that are none": ([float("nan"), float("-inf")], "[NaN,-Infinity]"),
+    "lone surrogates escaped": ({"b": "\ud800", "a": 1}, '{"a":1,"b":"\\ud800"}'),
+    "in keys too": ({"\ud800": 1}, '{"\\ud800":1}'),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), CANONICAL.values(), ids=CANONICAL)
 def test_canonical_json(value: Any, text: str) -> None:
     assert canonical_json(value) == text
 
