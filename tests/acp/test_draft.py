@@ -13,6 +13,7 @@ from reference_page import acp_updates
 from sidecar.acp.draft import DraftUpdateMapper, diff_changes
 from sidecar.acp.handshake import AgentInfo
 from sidecar.acp.updates import UpdateMapperV1
+from sidecar.commands.launch import agent_info
 from sidecar.protocol.methods import EVENTS
 
 if TYPE_CHECKING:
@@ -48,6 +49,15 @@ async def test_which_version_is_spoken(agent: AgentInfo, asked: int, version: in
     assert result.pop("protocolVersion") == version
     assert result.pop("authMethods") == []
     assert set(result) == names
+
+
+@pytest.mark.parametrize(("switch", "version"), [("1", 2), ("0", 1)], ids=["on", "off"])
+async def test_the_draft_is_spoken_where_it_is_switched_on(
+    monkeypatch: pytest.MonkeyPatch, switch: str, version: int
+) -> None:
+    monkeypatch.setenv("INDUSAGI_ACP_DRAFT", switch)
+    panel = FakePanel(agent=agent_info())
+    assert (await panel.initialize(version=2, **HELLO))["result"]["protocolVersion"] == version
 
 
 async def test_the_answer_declares_the_capabilities_of_a_session() -> None:

@@ -139,15 +139,6 @@ def test_a_script_that_closes_its_end_gets_its_answers_first(agent: Agent, tmp_p
     assert agent.ended() == 0
 
 
-def test_the_draft_is_spoken_where_it_is_switched_on(home: Path) -> None:
-    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}}
-    env = {**os.environ, "INDUSAGI_HOME": str(home), "INDUSAGI_ACP_DRAFT": "1"}
-    command = [sys.executable, "-m", "sidecar"]
-    typed = json.dumps(asked).encode() + b"\n"
-    ran = subprocess.run(command, input=typed, stdout=subprocess.PIPE, env=env, timeout=30, check=True)
-    assert json.loads(ran.stdout)["result"]["protocolVersion"] == 2
-
-
 def test_the_end_of_input_in_the_middle_of_a_turn_ends_it(agent: Agent, tmp_path: Path) -> None:
     sid = open_session(agent, tmp_path, [{"text": "x"}, {"hang": True}])
     prompt(agent, sid)
