@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FakePanel
+from sidecar.acp.lending import terminal_end
+from sidecar.capabilities.contract import TerminalEnd
 from sidecar.conductor.events import ToolFinished
 from sidecar.conductor.record.log import EventLog
 
@@ -121,6 +123,13 @@ async def test_a_client_that_leaves_ends_its_terminals_and_no_command_runs_twice
     ]
     assert outputs == ["[the client's terminal was lost]\n[exit None]"]
     assert list(stage.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "reply", [None, {}, {"output": 5, "exitStatus": {"exitCode": "1"}}, {"exitStatus": 1}]
+)
+def test_an_end_of_another_shape_is_one_without_output_and_code(reply: Any) -> None:
+    assert terminal_end(reply, "exited") == TerminalEnd("", None, "exited")
 
 
 async def next_news(log: EventLog) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar.protocol.errors import RequestRefused
 from sidecar.protocol.jsonrpc import (
     HEAD_BYTES,
@@ -299,7 +300,7 @@ def test_value_cut_by_the_end_of_the_head_is_not_trusted() -> None:
     assert read_envelope(b'{"id":12', b"345}") == Envelope(None, False)
 
 
-@settings(max_examples=40)  # each message is larger than the parts that are read
+@cases(40)  # each message is larger than the parts that are read
 @given(st.integers() | st.text(), json_values, st.booleans())
 def test_read_enveloped_id_is_the_real_one_or_none(message_id: int | str, params: Any, first: bool) -> None:
     rest = {"method": "x", "params": [params, FILLER]}
