@@ -113,4 +113,5 @@ async def test_a_client_s_process_that_is_gone_ends_the_serving() -> None:
     process = await asyncio.create_subprocess_exec("true")
     await process.wait()
     await served.initialize(processId=process.pid)
-    assert await served.code == 1
+    async with asyncio.timeout(20):
+        assert await served.code == 1
