@@ -26,73 +26,63 @@ from tests.llmgateway.providers.conftest import HELLO, Play, StageMaker
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
 
-WARM = """
+PLACES = (
+    ("openai-chat", "openai", "OPENAI_BASE_URL", "/v1"),
+    ("anthropic-messages", "anthropic", "ANTHROPIC_BASE_URL", ""),
+    ("google-generate", "google", "GOOGLE_GEMINI_BASE_URL", ""),
+)
+PROGRAM = f"""
 import asyncio, json, os, sys
+import sidecar.boot, sidecar.llmgateway.registry, sidecar.llmgateway.providers
+
+def loaded():
+    return [name for name in {SDKS!r} if name in sys.modules]
+
+at_first = loaded()
+
 from sidecar.llmgateway.contract import *
 from sidecar.llmgateway.registry import ModelRegistry
 from provider_fakes import Ended, Said, fake_provider
 
-async def main(api, name, variable, path):
+async def warm_and_call(api, name, variable, path):
     async with fake_provider(api, [(Said(("x",)), Ended())]) as fake:
-        os.environ |= {f"{name.upper()}_API_KEY": "sk-fake", variable: f"{fake.http.url}{path}"}
+        os.environ |= {{f"{{name.upper()}}_API_KEY": "sk-fake", variable: f"{{fake.http.url}}{{path}}"}}
         models = ModelRegistry()
         models.warm_up("offline-1")
         models.warm_up("no such model")
-        models.warm_up(f"{name}:a-model")
-        warming = asyncio.all_tasks() - {asyncio.current_task()}
+        models.warm_up(f"{{name}}:a-model")
+        warming = asyncio.all_tasks() - {{asyncio.current_task()}}
         await asyncio.wait(warming)
         is_loaded, n_asked = "httpx2" in sys.modules, len(fake.http.asked)
         hello = Conversation((UserTurn((TextBlock("hi"),)),))
-        invoke = models.invoker(f"{name}:a-model")
+        invoke = models.invoker(f"{{name}}:a-model")
         *_, last = [each.kind async for each in invoke(hello, StreamOptions())]
         await models.aclose()
-    sdks = [each for each in ("openai", "anthropic", "google.genai") if each in sys.modules]
-    print(json.dumps([len(warming), is_loaded, n_asked, last, sdks]))
+    return [len(warming), is_loaded, n_asked, last]
 
-asyncio.run(main(*sys.argv[1:]))
+calls = [asyncio.run(warm_and_call(*place)) for place in {PLACES!r}]
+print(json.dumps([at_first, calls, loaded()]))
 """
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
 
 GEMINI = provider_card("google-generate", "gemini-x", "google")
 
-IMPORTS = f"""
-import json, sys
-import sidecar.boot, sidecar.llmgateway.registry, sidecar.llmgateway.providers
-print(json.dumps([name for name in {SDKS!r} if name in sys.modules]))
-"""
 
-
-def run(program: str, *arguments: str) -> Any:
-    found = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+@pytest.mark.processes
+def test_a_client_with_a_key_is_made_before_the_first_call_and_no_sdk_is_imported() -> None:
+    """Before a model is chosen or called, nothing is; then the HTTP client and the list of prices."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PYTHONPATH": SUPPORT},
         capture_output=True,
-        text=True,
         check=True,
         timeout=60,
     )
-    return json.loads(found.stdout)
-
-
-@pytest.mark.processes
-def test_nothing_is_imported_before_it_is_chosen_or_called() -> None:
-    assert run(IMPORTS) == []
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    ("api", "name", "variable", "path"),
-    [
-        ("openai-chat", "openai", "OPENAI_BASE_URL", "/v1"),
-        ("anthropic-messages", "anthropic", "ANTHROPIC_BASE_URL", ""),
-        ("google-generate", "google", "GOOGLE_GEMINI_BASE_URL", ""),
-    ],
-)
-def test_a_client_with_a_key_is_made_before_the_first_call_and_loads_no_sdk(
-    api: str, name: str, variable: str, path: str
-) -> None:
-    assert run(WARM, api, name, variable, path) == [1, True, 0, "done", []]
+    at_first, calls, in_the_end = json.loads(done.stdout)
+    assert at_first == []
+    assert calls == [[1, True, 0, "done"]] * len(PLACES)
+    assert not {"openai", "anthropic", "google.genai"} & set(in_the_end)
 
 
 @pytest.mark.processes
