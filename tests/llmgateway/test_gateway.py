@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -37,12 +36,6 @@ async def test_mock_1_honours_cancel_within_one_emission() -> None:
         seen.append(emission.kind)
         token.cancel()
     assert seen == ["text", "error"]
-
-
-async def test_offline_1_answers_without_a_key() -> None:
-    invoke = partial(stream, "offline-1")
-    reply = await collect_reply(invoke(HELLO, StreamOptions()))
-    assert "offline-1, the built-in model without network" in str(reply.blocks)
 
 
 async def test_a_card_may_stand_for_the_id() -> None:

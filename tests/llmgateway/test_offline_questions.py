@@ -281,13 +281,6 @@ def test_definitions_without_a_keyword_and_packages_are_places(prompt: str, plac
     assert f"- `{place}`" in ask(prompt, files).split("\n")[2]
 
 
-def test_what_is_nowhere_is_said_in_one_line() -> None:
-    files = {"main.py": "draw()\n"}
-    assert "No README and no manifest says it." in ask("what is this project?", files)
-    assert "no README and no manifest is here" in ask("how do I build it?", files)
-    assert "No history of git and no changelog is here." in ask("what changed?", files, log="fatal: no")
-
-
 def test_the_newest_commits_are_listed() -> None:
     assert "- 0123abc 2026-01-02 lid: open it wider" in ask("what changed lately?")
 
