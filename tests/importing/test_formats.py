@@ -669,3 +669,12 @@ def test_of_prompts_with_one_text_a_compaction_keeps_as_many_as_it_carries(tmp_p
     records = [CODEX[0], *items, {"type": "compacted", "timestamp": AT, "payload": compacted}]
     session = import_records(tmp_path, *records)
     assert shown(session) == ["summary: So far.", "user: stop", "user: go on"]
+
+
+def test_turns_that_codex_rolled_back_are_left(tmp_path: Path) -> None:
+    prompts = [{"type": "message", "role": "user", "content": text} for text in ("one", "two", "three")]
+    items = [{"type": "response_item", "timestamp": AT, "payload": each} for each in prompts]
+    rolled_back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 2}}
+    session = import_records(tmp_path, CODEX[0], *items, rolled_back)
+    assert shown(session) == ["user: one"]
+    assert session.report.notes == {"rewound": 2}

@@ -30,40 +30,42 @@ def reads(
     return [(read.path, read.hash, read.ranges) for entry in entries for read in entry.reads]
 
 
-def test_a_whole_file_that_was_shown_is_read() -> None:
-    assert reads(("read", {"path": "a.py"}, "x\n")) == [("/w/a.py", digest("x\n"), ())]
+WRITE = ("write", {"path": "/w/a.py", "content": "a\nb\n"}, None)
+WRITTEN = ("/w/a.py", digest("a\nb\n"), ())
+ODD_EDIT = ("edit", {"path": "a.py", "patch": "..."}, None)
+EDIT = ("edit", {"path": "a.py", "old_string": "b", "new_string": "c"}, None)
+HALF = ("write", {"path": "\ud800", "content": "a"}, None)
 
 
-def test_a_written_file_is_known_and_an_edit_of_it_too() -> None:
-    write = ("write", {"path": "/w/a.py", "content": "a\nb\n"}, None)
-    edit = ("edit", {"path": "a.py", "old_string": "b", "new_string": "c"}, None)
-    assert reads(write, edit) == [("/w/a.py", digest("a\nb\n"), ()), ("/w/a.py", digest("a\nc\n"), ((2, 1),))]
-
-
-def test_an_edit_that_cannot_be_followed_ends_the_knowledge() -> None:
-    write = ("write", {"path": "/w/a.py", "content": "a\n"}, None)
-    odd = ("edit", {"path": "a.py", "patch": "..."}, None)
-    edit = ("edit", {"path": "a.py", "old_string": "a", "new_string": "b"}, None)
-    assert len(reads(write, odd, edit)) == 1
-
-
-def test_a_path_in_a_folder_that_is_not_known_is_no_read() -> None:
-    assert reads(("read", {"path": "a.py"}, "x\n"), cwd="") == []
-
-
-@pytest.mark.parametrize("cwd", ["/w", "C:\\w"])
-def test_a_path_with_half_a_character_is_no_read(cwd: str) -> None:
-    write = ("write", {"path": "\ud800", "content": "a"}, None)
-    assert reads(write, cwd=cwd) == reads(write, cwd=f"{cwd}\udfff") == []
-
-
-def test_a_failed_call_shows_no_file() -> None:
-    assert reads(("write", {"path": "/w/a.py", "content": "a"}, None), is_error=True) == []
-
-
-def test_paths_of_another_system_stay_as_they_were() -> None:
-    (found,) = reads(("read", {"path": "src\\a.py"}, "x"), cwd="C:\\w")
-    assert found[0] == "C:\\w\\src\\a.py"
+@pytest.mark.parametrize(
+    ("calls", "place", "found"),
+    [
+        pytest.param(
+            [("read", {"path": "a.py"}, "x\n")], {}, [("/w/a.py", digest("x\n"), ())], id="a whole file"
+        ),
+        pytest.param(
+            [WRITE, EDIT], {}, [WRITTEN, ("/w/a.py", digest("a\nc\n"), ((2, 1),))], id="a written one, edited"
+        ),
+        pytest.param([WRITE, ODD_EDIT, EDIT], {}, [WRITTEN], id="an edit that cannot be followed"),
+        pytest.param(
+            [("read", {"path": "a.py"}, "x\n")], {"cwd": ""}, [], id="in a folder that is not known"
+        ),
+        pytest.param([HALF], {}, [], id="half a character in the path"),
+        pytest.param([HALF], {"cwd": "/w\udfff"}, [], id="and in the folder"),
+        pytest.param([HALF], {"cwd": "C:\\w\udfff"}, [], id="and on another system"),
+        pytest.param([WRITE], {"is_error": True}, [], id="a failed call shows none"),
+        pytest.param(
+            [("read", {"path": "src\\a.py"}, "x")],
+            {"cwd": "C:\\w"},
+            [("C:\\w\\src\\a.py", digest("x"), ())],
+            id="a path of another system stays",
+        ),
+    ],
+)
+def test_a_file_whose_whole_text_was_shown_is_read(
+    calls: list[Any], place: dict[str, Any], found: list[Any]
+) -> None:
+    assert reads(*calls, **place) == found
 
 
 @pytest.mark.parametrize(
