@@ -16,6 +16,7 @@ from tests.models.conftest import connected
 
 pytestmark = pytest.mark.processes
 
+ENGINES = ("windowBudget", "runtime", "agentcore", "summarizing")
 ANSWER: Scene = (Said((LONG,)), Spent(900, 900), Ended())
 DIGEST: Scene = (Said(("# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone",)), Ended())
 FULL: Scene = [Refused(400, "prompt is too long: this model's maximum context length is 200000 tokens")]
@@ -34,7 +35,7 @@ def compactions(told: Any, session: Any) -> list[tuple[str, str]]:
     return [(event["data"]["trigger"], event["data"]["status"]) for event in told(session, "compaction")]
 
 
-@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
+@pytest.mark.parametrize("engine", ENGINES)
 async def test_every_engine_that_condenses_makes_room(on_stage: Any, told: Any, engine: str) -> None:
     async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DIGEST, DONE]}) as stage:
         session = await a_long_talk(stage, engine=engine)
@@ -123,9 +124,12 @@ async def over_acp(stage: Any) -> list[dict[str, Any]]:
     return [each["_meta"]["sidecar"] for each in updates if "contextCompaction" in each.get("_meta", {})]
 
 
-@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore", "summarizing"])
 @pytest.mark.parametrize(
-    ("said", "window"), [("maximum context length is 5000 tokens", 5_000), ("prompt is too long", 9_900)]
+    ("engine", "said", "window"),
+    [
+        ("windowBudget", "maximum context length is 5000 tokens", 5_000),
+        *((engine, "prompt is too long", 9_900) for engine in ENGINES),
+    ],
 )
 async def test_an_unknown_window_is_learned_from_the_refusal(
     on_stage: Any, told: Any, engine: str, said: str, window: int

@@ -122,8 +122,6 @@ CALLS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "bad_text": lambda request: answer_text(request, "lone \ud800 surrogate"),
     "deep": lambda request: send_deep(request, 100_000),
     "no_answer": lambda request: send({"result": [], "id": request["id"]}),
-    "hang": lambda _: None,
-    "stopped": lambda request: answer_text(request, f"{len(STOPPED)} stopped"),
     "die": die,
     "flood": flood,
     "count": count,
@@ -133,7 +131,6 @@ CALLS: Final[dict[str, Callable[[Mapping[str, Any]], None]]] = {
     "sign_in": send_to_sign_in,
 }
 SIGNED_IN: Final[list[Any]] = []
-STOPPED: Final[list[Any]] = []
 TOOLS: Final[list[Any]] = [{"name": name, "inputSchema": OBJECT} for name in CALLS]
 
 
@@ -151,8 +148,6 @@ def serve(tools: list[Any]) -> None:
                 answer(message, {"tools": tools})
             case "tools/call":
                 CALLS[message["params"]["name"]](message)
-            case "notifications/cancelled":
-                STOPPED.append(message["params"]["requestId"])
 
 
 def serve_without_tools() -> None:

@@ -104,7 +104,7 @@ def _text(call: dict[str, Any]) -> str:
 async def test_a_model_calls_a_tool_of_a_server_that_ends_with_the_session(
     client: SidecarClient, tmp_path: Path, user: User, life: Life
 ) -> None:
-    async with started(client, tmp_path, plain("stubborn")) as session:
+    async with started(client, tmp_path, plain()) as session:
         (call,) = await tool_calls(session, "go")
         assert (call["title"], call["content"], call["isError"]) == ("plain: echo", "from afar", False)
         (asked,) = user.asked
@@ -158,7 +158,7 @@ async def test_servers_end_with_a_daemon_that_is_killed(tmp_path: Path, user: Us
 
 async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User, life: Life) -> None:
     async with spawn(tmp_path, user) as client:
-        new = await client.session_new(cwd=str(tmp_path), model="fake-1", mcp_servers=(plain("stubborn"),))
+        new = await client.session_new(cwd=str(tmp_path), model="fake-1", mcp_servers=(plain(),))
         await tool_calls(Session(client, new.sid, new.seq), "go")
     await life.ends()
     assert client.exit_code == 0

@@ -135,6 +135,14 @@ async def test_an_answer_that_nests_too_deep_fails_its_call_at_once(
         await rig.made[0].aclose()
 
 
+async def test_a_server_that_is_gone_at_the_next_call_costs_its_tools(rig: Rig, desk: Desk) -> None:
+    async with Web("hi").serve() as server:
+        await rig.start(server)
+    await desk.failure(rig.offered["mcp__web__page"])
+    await rig.until(lambda: bool(rig.warnings))
+    assert rig.warnings[0][0] == "The tool server 'web' has ended"
+
+
 async def test_an_address_is_quoted_to_nobody(rig: Rig) -> None:
     async with Web(status="500 Internal Server Error").serve() as server:
         await rig.start(server)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.mcp import StdioServer
 from sidecar.capabilities.mcp.process import parse_message
 from sidecar.capabilities.mcp.servers import ServerTimeouts
@@ -26,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="POSIX process groups"),
 ]
 
-TOOLS = 19
+TOOLS = 17
 
 
 async def output(rig: Rig, desk: Desk, tool: str, **arguments: object) -> str:
@@ -77,16 +76,6 @@ async def test_calls_run_side_by_side(rig: Rig, desk: Desk) -> None:
     await rig.start(rig.plain())
     texts = [f"text {number}" for number in range(50)]
     assert await asyncio.gather(*(output(rig, desk, "echo", text=text) for text in texts)) == texts
-
-
-async def test_a_cancelled_call_ends_at_once_and_the_server_is_notified(rig: Rig, desk: Desk) -> None:
-    await rig.start(rig.plain())
-    calling = asyncio.ensure_future(failure(rig, desk, "hang"))
-    await output(rig, desk, "echo", text="the call before this one has arrived")
-    desk.cancel.cancel()
-    assert await calling == "mcp__plain__hang: cancelled"
-    desk.cancel = CancelToken()
-    assert await output(rig, desk, "stopped") == "1 stopped"
 
 
 async def test_a_tool_learned_later_is_offered(rig: Rig, desk: Desk) -> None:

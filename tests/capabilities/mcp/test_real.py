@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import build
 from sidecar.capabilities.contract import FormAction, FormAnswer, Tool
-from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
+from sidecar.capabilities.mcp import HttpServer, McpServer
 from sidecar.capabilities.mcp.servers import ServerTimeouts
 from sidecar.service.contract import Backend
 from started_processes import started_processes
@@ -93,10 +92,12 @@ async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, nam
     assert rig.warnings == []
 
 
-async def test_a_form_is_taken_back_with_its_call_and_no_call_is_idle_meanwhile(rig: Rig, desk: Desk) -> None:
+async def test_a_form_is_taken_back_with_its_call_and_no_call_is_idle_meanwhile(
+    rig: Rig, desk: Desk, port: int
+) -> None:
     """The user takes longer than a server may."""
     rig.form_answer = None
-    await rig.start(rig.real(), timeouts=ServerTimeouts(prompt_s=30, idle_s=0.2))
+    await rig.start(way(rig, port, "http"), timeouts=ServerTimeouts(prompt_s=30, idle_s=0.2))
     cancel = CancelToken()
     calling = asyncio.ensure_future(rig.offered["mcp__real__connect"].run({}, desk.context(), cancel))
     await rig.until(lambda: bool(rig.forms))
@@ -141,24 +142,11 @@ async def test_nobody_there(rig: Rig, is_sse: bool) -> None:
     assert "ConnectError" in text
 
 
-async def test_a_server_that_leaves(rig: Rig, desk: Desk, request: pytest.FixtureRequest) -> None:
-    """A server that is reached over HTTP and gone at the next call costs its tools, with a warning."""
-    program = request.path.with_name("real_server.py")
-    server = await asyncio.create_subprocess_exec(sys.executable, program, "http", stdout=subprocess.PIPE)
-    assert server.stdout is not None
-    await rig.start(way(rig, int(await server.stdout.readline()), "http"))
-    server.kill()
-    await server.wait()
-    tools = dict(rig.offered)
-    await desk.failure(tools["mcp__real__add"], a=2, b=3)
-    await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings[0][0] == "The tool server 'real' has ended"
-
-
 async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_path: Path) -> None:
     """From ``session/new`` of an agent panel to what its model reads: asked for, and beside our own."""
     calls = [
-        {"toolCall": {"name": f"mcp__{server}__add", "input": {"a": 2, "b": 3}}} for server in ("a", "b")
+        {"toolCall": {"name": "mcp__a__echo", "input": {"text": "theirs"}}},
+        {"toolCall": {"name": "mcp__b__add", "input": {"a": 2, "b": 3}}},
     ]
     ours = {"toolCall": {"name": "read", "input": {"path": "here.txt"}}}
     (tmp_path / "here.txt").write_text("ours\n")
@@ -169,8 +157,7 @@ async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_pat
     AcpConnection(panel.stream, AcpOptions(FAKE_AGENT, lambda _: backend)).start()
     await panel.request("hi", "initialize", {"protocolVersion": 1})
     header = {"name": LET_IN[0][0], "value": LET_IN[0][1]}
-    process = rig.real()
-    assert isinstance(process, StdioServer)
+    process = rig.plain()
     servers = [
         {"name": "a", "command": process.command, "args": list(process.args), "env": []},
         {"name": "b", "type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": [header]},
@@ -179,15 +166,16 @@ async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_pat
     sid = (await panel.request("new", "session/new", wanted))["result"]["sessionId"]
     prompt = {"sessionId": sid, "prompt": [{"type": "text", "text": "add"}]}
     panel.ask("go", "session/prompt", prompt)
-    asked = [(await panel.call("session/request_permission", n)) for n in (1, 2)]
-    for question in asked:
-        panel.reply(question["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
+    asked = []
+    for n in (1, 2):
+        asked.append(await panel.call("session/request_permission", n))
+        panel.reply(asked[-1]["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
     assert (await panel.answer("go"))["result"]["stopReason"] == "end_turn"
     await daemon.service.aclose()
     updates = [call["params"]["update"] for call in panel.calls("session/update")]
     outputs = [each["content"][0]["content"]["text"] for each in updates if each.get("status") == "completed"]
-    assert sorted(question["params"]["toolCall"]["title"] for question in asked) == ["a: add", "b: add"]
-    assert sorted(outputs) == ["     1\tours", "5", "5"]
+    assert sorted(question["params"]["toolCall"]["title"] for question in asked) == ["a: echo", "b: add"]
+    assert sorted(outputs) == ["     1\tours", "5", "theirs"]
 
 
 @pytest.mark.parametrize(
