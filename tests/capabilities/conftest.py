@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,6 +150,15 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await desk.background.aclose()
     await workspace.close()
     assert desk.children == {}, "a child was never reported as gone"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in *folder*, with an identity and without the settings of this machine; return what it says."""
+    options = ("-c", "user.name=dev", "-c", "user.email=dev@example.com", "-c", "init.defaultBranch=main")
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    command = ["git", *options, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 class Life:

@@ -97,29 +97,6 @@ async def test_a_move_alone_keeps_the_text(desk: Desk) -> None:
     assert (desk.text("b"), (desk.root / "a").exists()) == ("one\r\n", False)
 
 
-async def test_a_file_with_unsaved_changes_is_not_deleted(desk: Desk) -> None:
-    desk.put("a", "disk")
-    desk.open("a", "typed")
-    await desk.output(READ, path="a")
-    assert "unsaved changes" in await desk.failure(APPLY_PATCH, input=patch("*** Delete File: a"))
-    assert desk.text("a") == "disk"
-
-
-async def test_outside_the_question_says_so(desk: Desk) -> None:
-    path = desk.put("../out/a", "x\n")
-    await desk.output(READ, path=str(path))
-    await desk.output(APPLY_PATCH, input=patch(f"*** Update File: {path}", "-x", "+y"))
-    ask = desk.asked[1]
-    assert (ask.subject, ask.detail, ask.access) == ("path", str(path), EditAccess(path, is_inside=False))
-
-
-async def test_what_was_read_in_part_is_known_in_part(desk: Desk) -> None:
-    desk.put("a", "".join(f"line {n}\n" for n in range(1, 41)))
-    await desk.output(READ, path="a", offset=10, limit=5)
-    await desk.output(APPLY_PATCH, input=patch("*** Update File: a", "-line 12", "+a", "+b", "+c"))
-    assert desk.ranges("a") == ((10, 7),)
-
-
 def test_the_title_names_the_files() -> None:
     assert APPLY_PATCH.title({"input": MANY}) == "Patch old, a.py, b.py, sub/c.py, new/d"
 

@@ -22,16 +22,18 @@ async def start(desk: Desk, command: str) -> None:
     assert output.endswith("has been started in the background; bash_output shows its output]")
 
 
-async def wait_for_line(desk: Desk) -> None:
-    """Wait until a command has written a line into the named pipe ``up``."""
+async def start_and_wait(desk: Desk, command: str) -> None:
+    """Start *command* and wait until it has written a line into the named pipe ``up``."""
+    os.mkfifo(desk.root / "up")
+    await start(desk, command)
     assert await asyncio.to_thread((desk.root / "up").read_text) == "up\n"
 
 
 async def test_a_command_goes_on_while_its_output_is_read(desk: Desk, life: Life) -> None:
-    os.mkfifo(desk.root / "up")
     os.mkfifo(desk.root / "go")
-    await start(desk, f"exec 9>{life.path}; echo one; echo up > up; read line < go; echo $line; exit 3")
-    await wait_for_line(desk)
+    await start_and_wait(
+        desk, f"exec 9>{life.path}; echo one; echo up > up; read line < go; echo $line; exit 3"
+    )
     await desk.child_runs.wait()
     first = await desk.output(BASH_OUTPUT, id="bg1")
     assert first.endswith("[bg1: running for 0 s]")
@@ -62,17 +64,15 @@ async def test_the_model_is_told_once_unless_it_has_looked(desk: Desk) -> None:
 
 
 async def test_a_command_is_ended_with_all_that_it_has_started(desk: Desk, life: Life) -> None:
-    os.mkfifo(desk.root / "up")
-    await start(desk, f"exec 9>{life.path}; (setsid sleep 1000 &); echo up; echo up > up; sleep 1000")
-    await wait_for_line(desk)
+    await start_and_wait(
+        desk, f"exec 9>{life.path}; (setsid sleep 1000 &); echo up; echo up > up; sleep 1000"
+    )
     assert await desk.output(BASH_KILL, id="bg1") == "up\n[bg1: was ended]"
     await life.ends()
 
 
 async def test_the_end_of_a_session_ends_its_commands(desk: Desk, life: Life) -> None:
-    os.mkfifo(desk.root / "up")
-    await start(desk, f"exec 9>{life.path}; echo up > up; sleep 1000")
-    await wait_for_line(desk)
+    await start_and_wait(desk, f"exec 9>{life.path}; echo up > up; sleep 1000")
     await desk.background.aclose()
     await life.ends()
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sidecar.capabilities.contract import Diff, Location
+import pytest
+
+from sidecar.capabilities.apply_patch import APPLY_PATCH
+from sidecar.capabilities.contract import Diff, Location, Tool
 from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.read import READ
 from sidecar.permissions.access import EditAccess
@@ -84,40 +88,75 @@ async def test_a_file_outside_is_not_shown_by_a_refusal(desk: Desk) -> None:
         assert "secret" not in await desk.failure(EDIT, path=str(outside), old_text="x", new_text="y")
 
 
-async def test_changed_on_disk_since_read(desk: Desk) -> None:
-    desk.put("a", "x")
+PATCH = "*** Begin Patch\n*** {} File: {}\n*** End Patch"
+every_change = pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda path: (EDIT, {"path": path, "old_text": "x", "new_text": "y"}), id="edit"),
+        pytest.param(lambda path: (WRITE, {"path": path, "content": "y"}), id="write"),
+        pytest.param(
+            lambda path: (APPLY_PATCH, {"input": PATCH.format("Update", f"{path}\n-x\n+y")}), id="patch"
+        ),
+        pytest.param(lambda path: (APPLY_PATCH, {"input": PATCH.format("Delete", path)}), id="delete"),
+    ],
+)
+Change = Callable[[str], tuple[Tool, dict[str, str]]]
+
+
+@every_change
+async def test_changed_on_disk_since_read(desk: Desk, change: Change) -> None:
+    tool, arguments = change("a")
+    desk.put("a", "x\n")
     await desk.output(READ, path="a")
-    desk.put("a", "x and more")
-    failure = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
-    assert failure == "edit: a has changed on disk since it was read; read it again"
+    desk.put("a", "x\nand more\n")
+    failure = await desk.failure(tool, **arguments)
+    assert failure.endswith("a has changed on disk since it was read; read it again")
+    assert (desk.text("a"), desk.asked) == ("x\nand more\n", [])
     await desk.output(READ, path="a")
-    await desk.output(EDIT, path="a", old_text="x", new_text="y")
-    assert desk.text("a") == "y and more"
+    await desk.output(tool, **arguments)
 
 
-async def test_changed_in_the_editor_since_read(desk: Desk) -> None:
-    desk.put("a", "x")
+@every_change
+async def test_changed_in_the_editor_since_read(desk: Desk, change: Change) -> None:
+    tool, arguments = change("a")
+    desk.put("a", "x\n")
     await desk.output(READ, path="a")
-    desk.open("a", "x typed")
-    failure = await desk.failure(EDIT, path="a", old_text="x", new_text="y")
-    assert failure == "edit: a has changed in the editor since it was read; read it again"
+    desk.open("a", "x\ntyped\n")
+    failure = await desk.failure(tool, **arguments)
+    assert failure.endswith("a has changed in the editor since it was read; read it again")
+    assert desk.text("a") == "x\n"
 
 
-async def test_changed_while_the_user_was_thinking(desk: Desk) -> None:
-    desk.put("a", "x")
+@every_change
+async def test_changed_while_the_user_was_thinking(desk: Desk, change: Change) -> None:
+    tool, arguments = change("a")
+    desk.put("a", "x\n")
     await desk.output(READ, path="a")
     desk.before_answer = lambda: desk.put("a", "theirs")
-    assert "has changed" in await desk.failure(EDIT, path="a", old_text="x", new_text="y")
+    assert "read it again" in await desk.failure(tool, **arguments)
     assert desk.text("a") == "theirs"
 
 
-async def test_an_unsaved_buffer_is_refused_with_the_way_out(desk: Desk) -> None:
+@every_change
+async def test_an_unsaved_buffer_is_refused_with_the_way_out(desk: Desk, change: Change) -> None:
+    tool, arguments = change("a")
     desk.put("a", "disk")
-    desk.open("a", "typed")
+    desk.open("a", "x\n")
     await desk.output(READ, path="a")
-    failure = await desk.failure(EDIT, path="a", old_text="typed", new_text="y")
-    assert "unsaved changes in the editor; save or revert it" in failure
+    assert "unsaved changes in the editor; save or revert it" in await desk.failure(tool, **arguments)
     assert desk.text("a") == "disk"
+
+
+@every_change
+async def test_outside_the_ask_says_so(desk: Desk, change: Change) -> None:
+    path = desk.put("../out/a", "x\n")
+    tool, arguments = change(str(path))
+    await desk.output(READ, path=str(path))
+    await desk.output(tool, **arguments)
+    ask = desk.asked[1]
+    assert (ask.subject, ask.access) == ("path", EditAccess(path, is_inside=False))
+    assert str(path) in ask.detail
+    assert ask.title.endswith("outside the workspace")
 
 
 def open_in_editor(desk: Desk, name: str, text: str, *, becomes: str | None = None) -> None:
@@ -151,15 +190,6 @@ async def test_an_editor_that_reformats_leaves_the_model_in_need_of_a_read(desk:
     assert "since it was read" in await desk.failure(EDIT, path="a", old_text="formatted", new_text="z")
     await desk.workspace.settle()
     assert len(desk.stale) == 1
-
-
-async def test_outside_the_ask_says_so(desk: Desk) -> None:
-    path = desk.put("../out/a", "x")
-    await desk.output(READ, path=str(path))
-    await desk.output(EDIT, path=str(path), old_text="x", new_text="y")
-    ask = desk.asked[1]
-    assert (ask.subject, ask.access) == ("path", EditAccess(path, is_inside=False))
-    assert ask.title.endswith("outside the workspace")
 
 
 async def test_missing(desk: Desk) -> None:
@@ -196,9 +226,6 @@ async def test_a_new_file_is_known_afterwards(desk: Desk) -> None:
 async def test_overwriting_needs_a_read(desk: Desk) -> None:
     desk.put("a", "x")
     assert "not read yet" in await desk.failure(WRITE, path="a", content="y")
-    await desk.output(READ, path="a")
-    desk.put("a", "theirs")
-    assert "since it was read" in await desk.failure(WRITE, path="a", content="y")
     await desk.output(READ, path="a")
     assert await desk.output(WRITE, path="a", content="y") == "wrote a, 1 lines"
     assert desk.text("a") == "y"

@@ -6,29 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.output import HeadTail, NumberedLines, cut_line, number_lines
+from sidecar.capabilities.output import HeadTail, NumberedLines, number_lines
 
 
 @pytest.mark.parametrize(
-    ("cap_chars", "n_lines"),
+    ("lines", "cap_chars", "n_lines"),
     [
-        pytest.param(100, 3, id="all fit"),
-        pytest.param(20, 2, id="two fit"),
-        pytest.param(0, 1, id="one is shown in any case"),
+        pytest.param(["aa", "bb", "cc"], 100, 3, id="all fit"),
+        pytest.param(["aa", "bb", "cc"], 20, 2, id="two fit"),
+        pytest.param(["aa", "bb", "cc"], 0, 1, id="one is shown in any case"),
+        pytest.param([], 10, 0, id="none"),
     ],
 )
-def test_numbered_lines(cap_chars: int, n_lines: int) -> None:
+def test_numbered_lines(lines: list[str], cap_chars: int, n_lines: int) -> None:
     text = "\n".join(["     1\taa", "     2\tbb", "     3\tcc"][:n_lines])
-    assert number_lines(["aa", "bb", "cc"], first=1, cap_chars=cap_chars) == NumberedLines(text, n_lines)
-
-
-def test_no_lines() -> None:
-    assert number_lines([], first=1, cap_chars=10) == NumberedLines("", 0)
-
-
-def test_a_long_line_is_cut_in_sight() -> None:
-    assert cut_line("x" * 2001).endswith("x [cut: 2000 of 2001 characters]")
-    assert cut_line("x" * 2000) == "x" * 2000
+    assert number_lines(lines, first=1, cap_chars=cap_chars) == NumberedLines(text, n_lines)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=20), st.integers(2, 40))

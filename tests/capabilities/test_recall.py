@@ -7,7 +7,7 @@ from typing import Any
 
 from histories import entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.recall import RECALL, entry_text, search_entries, show_part, words_of
+from sidecar.capabilities.recall import RECALL, entry_text, search_entries, words_of
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
 from turns import assistant, calling, user
 
@@ -42,12 +42,6 @@ async def test_what_cannot_be_found_is_told(desk: Any) -> None:
     assert await ask(desk, query="zebra") == "none of 2 entries holds any of these words; try other ones"
     assert "there is no entry 'nope'" in await ask(desk, entry="nope")
     assert "no query was given" in await ask(desk)
-
-
-def test_a_part_tells_what_is_left() -> None:
-    assert show_part(ANSWER, "abcdef", 2, 2).endswith(
-        f"\ncd\n[go on with entry={ANSWER.node_id!r}, offset=4]"
-    )
 
 
 ENTRIES = [

@@ -97,12 +97,6 @@ def check(tmp_path: Path, raw: bytes, job: Job, found: list[tuple[int, bool, str
     return search
 
 
-def test_context_lines_overlap_once(tmp_path: Path) -> None:
-    raw = b"1\n2 x\n3\n4 x\n5\n6\n7\n8\n9 x\n"
-    found = [(1, False, "1"), (2, True, "2 x"), (3, False, "3"), (4, True, "4 x"), (5, False, "5")]
-    check(tmp_path, raw, Job("x", n_context=1), [*found, (8, False, "8"), (9, True, "9 x")])
-
-
 @pytest.mark.parametrize(
     ("raw", "found"),
     [
@@ -150,11 +144,6 @@ def test_a_long_line_is_shown_around_its_match(tmp_path: Path) -> None:
     raw = b"y" * 1000 + b"x" + b"z" * 1000
     shown = "..." + "y" * 100 + "x" + "z" * 199 + " [cut: line of 2001 characters]"
     check(tmp_path, raw, Job("x"), [(1, True, shown)])
-
-
-def test_enough_is_enough(tmp_path: Path) -> None:
-    search = check(tmp_path, b"x\nx\nx\n", Job("x", max_matches=2), [(1, True, "x"), (2, True, "x")])
-    assert search.is_full
 
 
 def test_what_is_gone_or_no_file_is_counted(tmp_path: Path) -> None:

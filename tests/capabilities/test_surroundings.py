@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -12,13 +11,9 @@ from pathlib import Path
 import pytest
 
 from sidecar.capabilities.surroundings import describe_surroundings
+from tests.capabilities.conftest import git
 
 TODAY = date(2026, 3, 14)
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.mark.processes

@@ -26,7 +26,6 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.workspace.contract import FileAccessError
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -256,15 +255,6 @@ async def test_a_cancelled_task_still_reports_its_end(desk: Desk) -> None:
         await running
     assert bench.phases() == ["started", "finished"]
     assert bench.reported[1].is_error
-
-
-async def test_a_real_tool_through_the_box(desk: Desk) -> None:
-    desk.put("a", "x\n")
-    bench = Bench(desk, FakeTool())
-    assert await bench.run({"file_path": "a"}, name="read") == ToolOutcome("c9", "     1\tx", False)
-    assert [each.title for each in bench.reported] == ["Read a", "Read a"]
-    problem = await bench.run({"path": "none"}, name="read")
-    assert (problem.is_error, FileAccessError.__name__ in problem.output) == (True, False)
 
 
 async def test_a_tool_of_an_earlier_version_answers_and_is_not_offered(desk: Desk) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,20 +18,12 @@ from sidecar.capabilities.worktree import (
     merge_lines,
     remove_worktree,
 )
+from tests.capabilities.conftest import git
 
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(shutil.which("git") is None, reason="no git here"),
 ]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    command = ["git", *identity, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
-    ).stdout
 
 
 @pytest.fixture
