@@ -22,11 +22,12 @@ from sidecar.conversation import (
     merge_ranges,
     merge_reads,
 )
-from sidecar.llmgateway.contract import TextBlock, ToolTurn, UserTurn
+from sidecar.llmgateway.contract import ToolTurn
+from turns import user
 
 
 def entry(text: str, kind: EntryKind = "user", origin: tuple[str, ...] = ()) -> Entry:
-    return Entry(UserTurn((TextBlock(text),)), kind, origin=origin, node_id=f"node-{text}")
+    return Entry(user(text), kind, origin=origin, node_id=f"node-{text}")
 
 
 def names(history: History) -> list[str]:
@@ -192,9 +193,7 @@ def test_a_path_that_grew_and_was_compacted_is_known_as_one_that_is_read_anew(
 
     def make_index() -> Index[list[tuple[str, bool]]]:
         return Index(
-            list,
-            lambda state, entry, in_view: [*state, (entry.node_id, in_view)],
-            reaches_folded=True,
+            list, lambda state, entry, in_view: [*state, (entry.node_id, in_view)], reaches_folded=True
         )
 
     index = make_index()
@@ -282,7 +281,7 @@ def read(path: str, content: str = "v1", ranges: tuple[LineRange, ...] = ()) -> 
 
 
 def showing(node: str, *reads: FileRead, kind: EntryKind = "tool", origin: tuple[str, ...] = ()) -> Entry:
-    turn = ToolTurn(()) if kind == "tool" else UserTurn((TextBlock(node),))
+    turn = ToolTurn(()) if kind == "tool" else user(node)
     return Entry(turn, kind, reads=reads, origin=origin, node_id=node)
 
 

@@ -12,26 +12,20 @@ from hypothesis import strategies as st
 from properties import cases
 from sidecar.chronicle import HEADER, Chronicle, Written
 from sidecar.conversation import Entry, EntryKind
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn
+from turns import assistant, user
 
 
 def typed(text: str) -> Entry:
-    return Entry(UserTurn((TextBlock(text),)), "user")
+    return Entry(user(text), "user")
 
 
 def said(text: str) -> Entry:
-    return Entry(AssistantTurn((TextBlock(text),)), "assistant")
+    return Entry(assistant(text), "assistant")
 
 
 def called(name: str, **given: object) -> Entry:
-    return Entry(AssistantTurn((ToolCallBlock("c", name, given),)), "assistant")
+    return Entry(assistant(ToolCallBlock("c", name, given)), "assistant")
 
 
 def shown(text: str) -> Entry:
@@ -155,7 +149,7 @@ def test_an_empty_conversation_has_no_chronicle() -> None:
 
 @pytest.mark.parametrize("kind", ["summary", "file"])
 def test_what_a_compaction_wrote_is_no_part_of_the_conversation(kind: EntryKind) -> None:
-    compacted = Entry(UserTurn((TextBlock("as it was"),)), kind, origin=("node",))
+    compacted = Entry(user("as it was"), kind, origin=("node",))
     assert body(write([typed("one"), compacted, typed("two")], 10_000)) == "#1 > one\n#2 > two\n"
 
 

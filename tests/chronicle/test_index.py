@@ -8,24 +8,18 @@ import pytest
 
 from sidecar.chronicle import INDEX_HEADER, Chronicle
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
+from turns import assistant, user
 
 
 def typed(text: str) -> Entry:
-    return Entry(UserTurn((TextBlock(text),)), "user")
+    return Entry(user(text), "user")
 
 
 def used(tool: str, given: object, output: str, *, is_error: bool = False) -> list[Entry]:
     call = ToolCallBlock(f"c{id(given)}", tool, given)
     result = ToolResultBlock(call.id, output, is_error)
-    return [Entry(AssistantTurn((call,)), "assistant"), Entry(ToolTurn((result,)), "tool")]
+    return [Entry(assistant(call), "assistant"), Entry(ToolTurn((result,)), "tool")]
 
 
 def items_of(entries: list[Entry]) -> list[str]:

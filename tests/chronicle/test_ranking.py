@@ -8,14 +8,8 @@ import pytest
 
 from sidecar.chronicle.ranking import RankedEntry, cut_pieces, find_pasted, rank_entry, write_call
 from sidecar.conversation import Entry, EntryKind
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
+from turns import assistant, user
 
 
 def lines_by_life(ranked: RankedEntry) -> list[str]:
@@ -29,7 +23,7 @@ def shown(text: str, *, is_error: bool = False) -> RankedEntry:
 
 
 def typed(text: str, kind: EntryKind = "user") -> RankedEntry:
-    return rank_entry(Entry(UserTurn((TextBlock(text),)), kind))[0]
+    return rank_entry(Entry(user(text), kind))[0]
 
 
 PASSED = [f"test_{name} ... ok" for name in ("reads", "writes", "closes", "opens", "seeks", "waits")]
@@ -106,7 +100,7 @@ def test_the_lines_of_a_failed_call_live_longer() -> None:
 
 
 def said(text: str) -> RankedEntry:
-    return rank_entry(Entry(AssistantTurn((TextBlock(text),)), "assistant"))[0]
+    return rank_entry(Entry(assistant(text), "assistant"))[0]
 
 
 def test_words_of_the_user_outlive_those_of_the_agent_and_outputs() -> None:
@@ -200,7 +194,7 @@ def test_the_first_line_of_a_call_lives_longest_of_its_lines() -> None:
     call = ToolCallBlock(
         "c", "edit", {"path": "a", "old": "x_y_z.w = retry_limit_3\nb", "new": "error_text = 1\nb"}
     )
-    ranked, _ = rank_entry(Entry(AssistantTurn((call,)), "assistant"))
+    ranked, _ = rank_entry(Entry(assistant(call), "assistant"))
     assert lines_by_life(ranked)[0] == "→ edit a"
 
 

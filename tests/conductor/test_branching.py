@@ -12,15 +12,9 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.boot import recognise_kind
 from sidecar.conductor.record.branching import before_prompts, with_partners
 from sidecar.conversation import Entry, EntryKind, History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-)
+from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn, Turn
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
-from turns import calls, user
+from turns import assistant, calls, user
 
 
 def results(*ids: str) -> ToolTurn:
@@ -31,7 +25,7 @@ def results(*ids: str) -> ToolTurn:
     ("turn", "kind"),
     [
         pytest.param(user("hi"), "user", id="a prompt"),
-        pytest.param(AssistantTurn((TextBlock("hi"),)), "assistant", id="an answer"),
+        pytest.param(assistant("hi"), "assistant", id="an answer"),
         pytest.param(results("1"), "tool", id="tool results"),
         pytest.param(user(f"{DIGEST_HEADER}\n\n# Objective"), "summary", id="windowBudget's digest"),
         pytest.param(user("[condensed earlier context]\nx"), "summary", id="the runtime's digest"),
@@ -52,7 +46,7 @@ TALK = (
     user("one"),
     calls("1"),
     results("1"),
-    AssistantTurn((TextBlock("done"),)),
+    assistant("done"),
     user("two"),
 )
 

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from long_talks import DIGEST, a_long_talk, open_session
+from long_talks import DIGEST, a_long_talk, emitted, open_session
 from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command
-from sidecar.conductor.events import (
-    CommandInfo,
-    CommandsChanged,
-    SessionChosen,
-    Settled,
-    UserMessage,
-)
+from sidecar.conductor.events import CommandInfo, CommandsChanged, SessionChosen, Settled, UserMessage
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.commands import count_messages
 from sidecar.llmgateway.contract import Usage, UsageEmission, join_texts
@@ -107,9 +101,7 @@ async def test_commands_that_lead_to_another_session(make_stage: Any) -> None:
     await stage.ask(session, "the first words")
     await say(stage, session, "/permissions plan")
     told = await say(stage, session, "/clear")
-    (chosen,) = [
-        each.data.sid for each in session.record.log.after(0) if isinstance(each.data, SessionChosen)
-    ]
+    (chosen,) = [each.sid for each in emitted(session, SessionChosen)]
     fresh = stage.hub.session(chosen)
     assert (len(fresh.record.history.turns), fresh.workbench.policy.mode) == (0, "plan")
     assert f"/resume {session.sid[:8]} goes back" in told
@@ -276,7 +268,7 @@ async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) ->
     assert (second.disposition, second.position) == ("queued", 1)
     stage.model.gate("go").set()
     await asyncio.gather(first.outcome, second.outcome)
-    ends = [event.data.turn_id for event in session.record.log.after(0) if isinstance(event.data, Settled)]
+    ends = [each.turn_id for each in emitted(session, Settled)]
     assert ends == [first.turn_id, second.turn_id]
 
 

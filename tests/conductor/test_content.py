@@ -10,16 +10,15 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import content_to_prompt, prompt_title, turn_content
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     Block,
     CommandBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
-    UserTurn,
     join_texts,
 )
+from turns import assistant, user
 
 
 @pytest.mark.parametrize(
@@ -86,11 +85,11 @@ def test_a_title_is_the_first_line_shortened() -> None:
 
 
 def test_a_command_of_the_host_is_shown_as_it_was_typed() -> None:
-    turn = UserTurn((CommandBlock("clear"), CommandBlock("model", ("small",))))
+    turn = user(CommandBlock("clear"), CommandBlock("model", ("small",)))
     assert [item["text"] for item in turn_content(turn)] == ["/clear", "/model small"]
 
 
 def test_a_turn_shows_text_and_thinking_but_no_calls() -> None:
-    turn = AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"), ToolCallBlock("c", "read", {})))
+    turn = assistant(ThinkingBlock("hm"), "yes", ToolCallBlock("c", "read", {}))
     assert turn_content(turn) == ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
     assert join_texts(turn.blocks) == "yes"

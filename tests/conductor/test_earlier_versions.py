@@ -17,14 +17,7 @@ from sidecar.conductor.engine import CompactionRequest, EngineMarks
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.records import SessionInfo, to_record
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-)
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionGraph
 from sidecar.runtime.store.codec import encode_record, head_record, node_record
@@ -41,17 +34,26 @@ MARKS = [
 ]
 
 
-def read_record(path: Path, content: str, call_id: str, **more: Any) -> dict[str, Any]:
-    return {
+READING: list[Turn] = [
+    user("read a.py"),
+    calling(ToolCallBlock("c1", "read", {"path": "a.py"})),
+    ToolTurn((ToolResultBlock("c1", "     1\tx = 1"),)),
+    assistant("done"),
+]
+
+
+def reads_of(path: Path, *others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of the file that was read in that talk, and of *others*."""
+    read = {
         "path": str(path),
         "uri": path.as_uri(),
-        "hash": text_hash(content),
+        "hash": text_hash("x = 1\n"),
         "source": "disk",
-        "callId": call_id,
+        "callId": "c1",
         "version": None,
         "ranges": [],
-        **more,
     }
+    return {"type": "reads", "files": [read, *others]}
 
 
 def write_old_file(
@@ -116,15 +118,8 @@ async def test_files_read_in_an_old_session_are_known_where_the_conversation_sho
     stage = await make_stage([writing, [Say("written")]] * 2, tools=[READ, WRITE])
     path = stage.folder / "a.py"
     stage.workspace.put(path, "x = 1\n")
-    turns: list[Turn] = [
-        user("read a.py"),
-        calling(ToolCallBlock("c1", "read", {"path": "a.py"})),
-        ToolTurn((ToolResultBlock("c1", "     1\tx = 1"),)),
-        AssistantTurn((TextBlock("done"),)),
-    ]
     gone = {"type": "reads", "files": [{"path": str(stage.folder / "b.py"), "gone": True}]}
-    reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1"), {"path": 7}]}
-    file = write_old_file(tmp_path / "store", stage.folder, turns, [reads, gone])
+    file = write_old_file(tmp_path / "store", stage.folder, READING, [reads_of(path, {"path": 7}), gone])
     before = file.read_bytes()
     session = await load(stage)
     (known,) = await session.workbench.files.list_in_context()
@@ -143,14 +138,7 @@ async def test_a_fork_of_an_old_session_that_is_not_in_memory_knows_its_files(
     stage = await make_stage()
     path = stage.folder / "a.py"
     stage.workspace.put(path, "x = 1\n")
-    turns: list[Turn] = [
-        user("read a.py"),
-        calling(ToolCallBlock("c1", "read", {"path": "a.py"})),
-        ToolTurn((ToolResultBlock("c1", "     1\tx = 1"),)),
-        assistant("done"),
-    ]
-    reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1")]}
-    write_old_file(tmp_path / "store", stage.folder, turns, [reads])
+    write_old_file(tmp_path / "store", stage.folder, READING, [reads_of(path)])
     fork = await stage.hub.fork(ForkOf(SID))
     (known,) = await fork.workbench.files.list_in_context()
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
@@ -164,14 +152,7 @@ async def test_the_write_guard_refuses_what_an_old_session_read_before_it_was_ch
     )
     path = stage.folder / "a.py"
     stage.workspace.put(path, "mine\n")
-    turns: list[Turn] = [
-        user("read a.py"),
-        calling(ToolCallBlock("c1", "read", {"path": "a.py"})),
-        ToolTurn((ToolResultBlock("c1", "     1\tx = 1"),)),
-        assistant("done"),
-    ]
-    reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1")]}
-    write_old_file(tmp_path / "store", stage.folder, turns, [reads])
+    write_old_file(tmp_path / "store", stage.folder, READING, [reads_of(path)])
     session = await load(stage)
     await session.choose("permissions", "allowAll")
     await stage.ask(session, "write it")

@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG, a_long_talk, compact, open_session, undoable
+from long_talks import LONG, a_long_talk, compact, emitted, open_session, undoable
 from sidecar.agentcore.summaries import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import NotUndoableError
+from sidecar.conductor.events import Notice
 from sidecar.conductor.session import Session
 from sidecar.conductor.token_estimate import estimate_turn_tokens
-from sidecar.llmgateway.contract import (
-    StopEmission,
-    TextBlock,
-)
+from sidecar.llmgateway.contract import StopEmission, TextBlock
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
-from turns import check_sound, text, user
+from turns import check_sound, text, texts, user
 
 CHINESE = "解析器保留一个括号栈，并报告第一个没有关闭的括号。" * 80
 NOTES = (
@@ -62,14 +60,8 @@ async def test_an_engine_takes_in_a_conversation_beside_the_loop(
         assert {is_on_loop for name, is_on_loop in ran if name == "plan"} == {False}
 
 
-def told(session: Session) -> list[Compaction]:
-    events = session.record.log.after(0, limit=10_000)
-    return [event.data for event in events if isinstance(event.data, Compaction)]
-
-
-def texts(turns: Any) -> str:
-    blocks = (block for turn in turns for block in turn.blocks)
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+def all_text(turns: Any) -> str:
+    return "\n".join(texts(turns))
 
 
 @every_engine
@@ -129,16 +121,16 @@ async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any
     stage, session = await a_long_talk(make_stage, [Say(NOTES)], [Say("four")], engine=engine)
     used = session.window.request.usage().used
     done = await compact(session)
-    assert [each.status for each in told(session)] == ["in_progress", "completed"]
-    assert told(session)[-1] == done
+    assert [each.status for each in emitted(session, Compaction)] == ["in_progress", "completed"]
+    assert emitted(session, Compaction)[-1] == done
     assert (done.engine, done.summary_source) == (engine, "model")
     assert done.post_tokens is not None
     assert done.post_tokens < done.pre_tokens
     assert session.window.request.usage().used < used
     await stage.ask(session, "four")
     sent = stage.model.calls[-1].conversation
-    assert NOTES in texts(sent.turns)
-    assert texts(sent.turns).count(LONG) < 3
+    assert NOTES in all_text(sent.turns)
+    assert all_text(sent.turns).count(LONG) < 3
     check_sound(sent)
 
 
@@ -152,7 +144,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
         await stage.ask(session, prompt)
     second = await compact(session)
     assert second.status == "completed"
-    assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
+    assert NOTES in all_text(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
 
     assert undoable(session) == [False, True]
     with pytest.raises(NotUndoableError):
@@ -177,11 +169,7 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
         list(session.record.history.turns),
         session.record.history.head,
         session.record.compactions.all,
-    ) == (
-        turns,
-        head,
-        (),
-    )
+    ) == (turns, head, ())
     await stage.ask(session, "4")
     assert list(stage.model.calls[-1].conversation.turns[:6]) == turns
 
@@ -221,8 +209,8 @@ async def test_no_engine_takes_an_answer_that_is_no_summary(
     assert len(notes.calls) in (1, 2)
     assert done.summary_source != "model"
     assert (done.status, done.error) != ("failed", None)
-    assert "lexer" not in texts(session.record.history.turns)
-    assert NOTES not in texts(session.record.history.turns)
+    assert "lexer" not in all_text(session.record.history.turns)
+    assert NOTES not in all_text(session.record.history.turns)
 
 
 @every_engine
@@ -291,7 +279,7 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
     assert len(made) < 7, "not at every call"
     for call in stage.model.calls:
         check_sound(call.conversation)
-        assert IN_RUN in texts(call.conversation.turns)
+        assert IN_RUN in all_text(call.conversation.turns)
     turns = list(session.record.history.turns)
     assert turns[-1].blocks == (TextBlock("done"),)
     await stage.hub.close(session.sid)
@@ -332,7 +320,7 @@ async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> Non
     stage, session = await a_long_talk(make_stage, [Say(NOTES)], engine=engine)
     await compact(session, instructions="keep the port numbers")
     asked = stage.model.calls[-1].conversation
-    found = "keep the port numbers" in (asked.system or "") + texts(asked.turns)
+    found = "keep the port numbers" in (asked.system or "") + all_text(asked.turns)
     assert found == (engine != "runtime"), "the runtime takes no instructions"
 
 
@@ -413,7 +401,7 @@ async def test_agentcore_asks_a_model_that_fails_at_every_fifth_compaction(make_
     made: list[Compaction] = []
     while len(made) < 14:
         await stage.ask(session, "go on")
-        made = [done for done in told(session) if done.status == "completed"]
+        made = [done for done in emitted(session, Compaction) if done.status == "completed"]
     assert {done.summary_source for done in made} == {"localFallback"}
     assert len(notes.calls) == 5, "the first three, the eighth and the thirteenth"
 
@@ -428,12 +416,14 @@ async def test_a_note_of_agentcore_stands_while_its_model_fails(make_stage: Any,
             session = (await stage.hub.load(session.sid)).session
         await stage.ask(session, f"prompt {n_prompts} " + "and so on " * 60)
         n_prompts += 1
-        made += [done for done in told(session) if done.status == "completed" and done not in made]
+        made += [
+            done for done in emitted(session, Compaction) if done.status == "completed" and done not in made
+        ]
     assert [done.summary_source for done in made] == ["model", "localFallback", "localFallback", "model"]
-    asked = texts(notes.calls[-1].conversation.turns)
+    asked = all_text(notes.calls[-1].conversation.turns)
     assert "What came before." in asked
     assert LOCAL_HEADING not in asked
-    kept = texts(session.record.history.turns)
+    kept = all_text(session.record.history.turns)
     assert f"prompt {n_prompts - 1} and" in kept
     assert LOCAL_HEADING not in kept
 
@@ -452,7 +442,7 @@ async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_fil
     assert done.info["readFiles"] == [f"f{n}.py" for n in range(done.dropped_count // 2)]
     entries = [entry for entry in session.record.history.current if entry.kind != "file"]
     assert [entry.kind for entry in entries[:2]] == ["summary", "user"]
-    assert texts([entries[1].turn]) == "read them all, please"
+    assert all_text([entries[1].turn]) == "read them all, please"
     assert done.dropped_count == done.cut - 1, "the prompt before the cut is not dropped"
 
 
@@ -466,7 +456,7 @@ async def test_agentcore_names_the_tools_whose_results_it_condenses(make_stage: 
         await stage.ask(session, prompt)
         session.window.request.usage()
     await compact(session)
-    assert "[Tool result" in texts(stage.model.calls[-1].conversation.turns)
+    assert "[Tool result" in all_text(stage.model.calls[-1].conversation.turns)
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "none"])
@@ -481,8 +471,8 @@ async def test_a_prompt_larger_than_the_window_is_sent_in_part_and_stored_whole(
     sent = stage.model.calls[-1].conversation.turns
     assert sum(map(estimate_turn_tokens, sent)) <= 8_000
     assert "Sum these up: abc" in str(sent[-1])
-    notices = [event.data for event in session.record.log.after(0) if event.kind == "notice"]
-    records = [event.data for event in session.record.log.after(0) if event.kind == "compaction"]
+    notices = emitted(session, Notice)
+    records = emitted(session, Compaction)
     assert notices or [each for each in records if each.status == "completed"]
     stored = [entry.turn for entry in session.record.history.graph.entries.values()]
     assert user("Sum these up: " + "abc def " * 10_000) in stored

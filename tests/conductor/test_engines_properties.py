@@ -16,21 +16,9 @@ from model_cards import card
 from properties import cases
 from sidecar import boot
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engine import (
-    CompactionPlan,
-    EngineInput,
-    FreshFile,
-    FreshFiles,
-    SessionEngine,
-)
+from sidecar.conductor.engine import CompactionPlan, EngineInput, FreshFile, FreshFiles, SessionEngine
 from sidecar.conversation import FileRead, History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import AUTO, FORCED, OVERHEAD, TALKS, Follower, Talk, no_files, turns_of
 from turns import check_whole, texts
@@ -137,9 +125,7 @@ def parts_of(plan: CompactionPlan | NoOp) -> tuple[CompactionPlan | NoOp, str | 
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once(
-    name: str,
-) -> None:
+def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once(name: str) -> None:
     talk = Talk([(200, [[300, 40], [900]], 700)] * 6, 8_000, [True])
     history = History()
     slow = ENGINES[name]()

@@ -13,20 +13,11 @@ from recorded_sessions import WITH_CALLS, read_records, recordings, turn_of
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engine import (
-    CompactionRequest,
-    EngineDeps,
-    EngineInput,
-    PlannedCompaction,
-)
+from sidecar.conductor.engine import CompactionRequest, EngineDeps, EngineInput, PlannedCompaction
 from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
 from sidecar.conductor.window.compaction.compacting import KEEPING, fold
 from sidecar.conversation import History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    ToolTurn,
-    Turn,
-)
+from sidecar.llmgateway.contract import AssistantTurn, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal

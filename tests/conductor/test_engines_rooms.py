@@ -7,22 +7,18 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG
+from long_talks import LONG, sent
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.llmgateway.contract import Conversation
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
 from turns import check_sound
 
 
-def texts(sent: Conversation) -> list[str]:
-    return [block.text for turn in sent.turns for block in turn.blocks if isinstance(block, TextBlock)]
-
-
 def last_sent(stage: Any) -> Conversation:
-    sent: Conversation = stage.model.calls[-1].conversation
-    return sent
+    conversation: Conversation = stage.model.calls[-1].conversation
+    return conversation
 
 
 async def talk(stage: Any, engine: str, n_prompts: int, **wanted: Any) -> Session:
@@ -37,10 +33,10 @@ async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -
     session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
     done = session.record.compactions.all
     assert [each.status for each in done] == ["completed"]
-    sent = texts(last_sent(stage))
-    assert "prompt 0" not in sent
-    assert "prompt 5" in sent
-    assert "prompt 0" in sent[1], "the chronicle has what went"
+    shown = sent(stage)
+    assert "prompt 0" not in shown
+    assert "prompt 5" in shown
+    assert "prompt 0" in shown[1], "the chronicle has what went"
     assert len(session.record.history.current) < 12
     check_sound(last_sent(stage))
 
@@ -55,7 +51,7 @@ async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     done = [each for each in session.record.compactions.all if each.status == "completed"]
     assert len(done) >= 2
     assert "the first notes" in str(notes.calls[1].conversation.turns)
-    assert texts(last_sent(stage))[0].startswith(SUMMARY_MARK)
+    assert sent(stage)[0].startswith(SUMMARY_MARK)
     assert len(session.record.history.current) < 72, "the notes are the conversation now"
 
 
@@ -73,6 +69,6 @@ async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: A
 async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: str) -> None:
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await talk(stage, engine, 2)
-    sent = last_sent(stage).turns
-    assert all(a is b for a, b in zip(sent, list(session.record.history.turns), strict=False))
+    turns = last_sent(stage).turns
+    assert all(a is b for a, b in zip(turns, list(session.record.history.turns), strict=False))
     assert session.window.request.usage().source == "estimate"

@@ -30,15 +30,7 @@ from sidecar.conductor.engine import (
 from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conversation import History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 from talks import Follower
@@ -76,13 +68,13 @@ def one_round(number: int) -> tuple[list[Turn], dict[str, str]]:
         ("bash", {"command": facts["command"]}, f"Traceback:\n{facts['error']}\n[exit 1]", True),
         ("edit", {"path": facts["path"], "old_text": "value * 1", "new_text": "value + 1"}, "edited", False),
     ]
-    turns: list[Turn] = [UserTurn((TextBlock(prompt),))]
+    turns: list[Turn] = [user(prompt)]
     for index, (name, given, output, is_error) in enumerate(calls):
         call_id = f"c{number}.{index}"
-        turns.append(AssistantTurn((ToolCallBlock(call_id, name, given),)))
+        turns.append(assistant(ToolCallBlock(call_id, name, given)))
         turns.append(ToolTurn((ToolResultBlock(call_id, output, is_error),)))
     answer = f"Done. I decided on {facts['decision']}, because it bounds memory."
-    return [*turns, AssistantTurn((TextBlock(answer),))], facts
+    return [*turns, assistant(answer)], facts
 
 
 @dataclass
@@ -98,11 +90,7 @@ class Session:
     @property
     def engine_input(self) -> EngineInput:
         return EngineInput(
-            history=self.history,
-            card=CARD,
-            summarizer_card=CARD,
-            overhead_tokens=1_000,
-            context_tokens=0,
+            history=self.history, card=CARD, summarizer_card=CARD, overhead_tokens=1_000, context_tokens=0
         )
 
     async def play(self, number: int) -> None:

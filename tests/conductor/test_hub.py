@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fake_client import FakeClient
+from long_talks import emitted
 from sidecar._internal.errors import SidecarError
 from sidecar.boot import build
 from sidecar.capabilities.read import READ
@@ -29,6 +30,7 @@ from sidecar.runtime.store import SessionJournal, lines
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.lines import LineWriter
 from sidecar.workspace.paths import path_to_uri
+from turns import text
 
 
 async def a_talk(make_stage: Any, **wanted: Any) -> tuple[Any, Session]:
@@ -142,7 +144,7 @@ async def test_title_and_archive_change_whether_a_session_is_loaded_or_not(
     (listed,) = await stage.shelf.list()
     assert (listed.title, listed.archived) == ("Parser", True)
     if loaded:
-        told = [event.data for event in session.record.log.after(0) if isinstance(event.data, InfoChanged)]
+        told = emitted(session, InfoChanged)
         assert told[-1] == InfoChanged("Parser", updated_at, True)
 
 
@@ -248,14 +250,10 @@ def full_disk() -> Iterator[None]:
         yield
 
 
-async def answered(session: Session, prompt: str) -> None:
-    await (await session.submit(({"type": "text", "text": prompt},))).outcome
-
-
 async def test_a_fork_that_a_full_disk_refuses_is_not_there_later(tmp_path: Path) -> None:
     hub = build(tmp_path / "home").service.hub
     session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
-    await answered(session, "hello")
+    await (await session.submit(text("hello"))).outcome
     with full_disk(), pytest.raises(SidecarError) as caught:
         await hub.fork(ForkOf(session.sid))
     assert caught.value.kind == "storeUnavailable"
@@ -263,49 +261,31 @@ async def test_a_fork_that_a_full_disk_refuses_is_not_there_later(tmp_path: Path
     assert [each.sid for each in await hub.list()] == [session.sid]
 
 
-async def test_a_session_is_loaded_again_only_with_all_that_a_full_disk_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored_by", ["the next load", "the next session", "the end"])
+async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_later(
+    tmp_path: Path, stored_by: str
+) -> None:
+    """Until then it is not loaded again, without what was told of it."""
     hub = build(tmp_path / "home").service.hub
     session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
-    await answered(session, "one")
+    await (await session.submit(text("one"))).outcome
     with full_disk():
-        await answered(session, "two")
+        await (await session.submit(text("two"))).outcome
         last = session.record.log.seq
         await hub.close(session.sid)
         with pytest.raises(StoreUnavailable):
             await hub.load(session.sid)
-    loaded = (await hub.load(session.sid)).session
-    assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
-    assert loaded.record.log.seq >= last, "no number stands for two events"
+    match stored_by:
+        case "the next load":
+            loaded = (await hub.load(session.sid)).session
+            assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
+            assert loaded.record.log.seq >= last, "no number stands for two events"
+        case "the next session":
+            await hub.close((await hub.new(NewSession(str(tmp_path), model="offline-1"))).sid)
+        case _:
+            await hub.aclose()
+    assert len((await build(tmp_path / "home").service.hub.graph(session.sid)).entries) == 4
     await hub.aclose()
-
-
-async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_with_the_next_one(
-    tmp_path: Path,
-) -> None:
-    hub = build(tmp_path / "home").service.hub
-    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
-    await answered(session, "one")
-    with full_disk():
-        await answered(session, "two")
-        await hub.close(session.sid)
-    await hub.close((await hub.new(NewSession(str(tmp_path), model="offline-1"))).sid)
-    stored = await build(tmp_path / "home").service.hub.graph(session.sid)
-    assert len(stored.entries) == 4
-    await hub.aclose()
-
-
-async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end(tmp_path: Path) -> None:
-    hub = build(tmp_path / "home").service.hub
-    session = await hub.new(NewSession(str(tmp_path), model="offline-1"))
-    await answered(session, "one")
-    with full_disk():
-        await answered(session, "two")
-        await hub.close(session.sid)
-    await hub.aclose()
-    again = build(tmp_path / "home").service.hub
-    loaded = (await again.load(session.sid)).session
-    assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
-    await again.aclose()
 
 
 async def test_a_session_that_is_not_loaded_follows_a_rename_when_it_is(make_stage: Any) -> None:

@@ -86,10 +86,7 @@ def state_of(index: Any, given: EngineInput) -> Any:
 
 INDEXES = {
     "token weights": Probe(
-        live=lambda session: session.window.request._weights,
-        fresh=weights_index,
-        state=state_of,
-        step=itself,
+        live=lambda session: session.window.request._weights, fresh=weights_index, state=state_of, step=itself
     ),
     "files seen": Probe(
         live=lambda session: session.workbench.files._index,

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from histories import entry_of, history_of
-from long_talks import LONG, open_session
+from long_talks import LONG, emitted, open_session, sent
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Notice
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.knowledge import event_of, with_knowledge
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn
+from sidecar.llmgateway.contract import AssistantTurn, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource, RoomEvent
 from sidecar.rooms.memory.summaries import KNOWLEDGE_MARK
-from turns import user
+from turns import assistant, user
 
 FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"path": "/p/parser.py"})
 
@@ -72,18 +72,8 @@ class FakeLibrary:
         self.forgotten.append(sid)
 
 
-def sent(stage: Any, index: int = -1) -> list[str]:
-    """The texts of a model call, those of tools left out."""
-    turns = stage.model.calls[index].conversation.turns
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
-
-
 def notices(session: Session) -> list[str]:
-    return [
-        event.data.title
-        for event in session.record.log.after(0, limit=10_000)
-        if isinstance(event.data, Notice)
-    ]
+    return [each.title for each in emitted(session, Notice)]
 
 
 async def test_the_results_precede_the_prompt_and_are_never_stored(make_stage: Any) -> None:
@@ -323,9 +313,7 @@ def test_the_same_text_has_the_same_event_id_in_every_session() -> None:
     assert first is not None
     assert second is not None
     assert first.id == second.id
-    assert first.id != getattr(
-        event_of("s1", entry_of(AssistantTurn((TextBlock("the port is 7341"),))), 0), "id", None
-    )
+    assert first.id != getattr(event_of("s1", entry_of(assistant("the port is 7341")), 0), "id", None)
     assert first.created_at.timestamp() == 1
     assert event_of("s1", entry_of(ToolTurn((ToolResultBlock("1", "x"),))), 0) is None
     assert event_of("s1", entry_of(AssistantTurn(())), 0) is None

@@ -8,11 +8,10 @@ import pytest
 
 from bare_sessions import compaction_settings
 from fake_tools import FakeTool
-from long_talks import LONG
+from long_talks import LONG, sent
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.window_budget import BRANCH_HEADER
 
@@ -30,12 +29,6 @@ async def a_talk(make_stage: Any, *, is_on: bool = True) -> tuple[Any, Session]:
     await stage.ask(session, "Fix the parser.")
     await stage.ask(session, "Now rewrite the lexer. Never touch the printer.")
     return stage, session
-
-
-def sent(stage: Any) -> list[str]:
-    """The texts of the last request."""
-    turns = stage.model.calls[-1].conversation.turns
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
 
 
 async def test_a_rewind_tells_the_model_what_it_left(make_stage: Any) -> None:

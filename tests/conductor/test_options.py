@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bare_sessions import NoLibrary
+from long_talks import emitted
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.engine import CompactionRequest
@@ -73,7 +74,7 @@ async def test_a_choice_emits_all_options(make_stage: Any, config_id: str, value
     assert values(session) == {**before, config_id: value} | (
         {"thinking": "default"} if config_id == "model" else {}
     )
-    (told,) = [event.data for event in session.record.log.after(0) if isinstance(event.data, ConfigChanged)]
+    (told,) = emitted(session, ConfigChanged)
     assert told == ConfigChanged(session.turns.options.all())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,10 +96,6 @@ async def test_a_hook_answers_with_a_no_in_place_of_the_user() -> None:
         ("Run make", {"tool": "bash"}, True)
     ]
     assert broker.board.work.state == WorkState(state="idle", since=1000)
-
-
-async def test_without_a_client_the_question_is_rejected() -> None:
-    assert await broker_of().ask(ASK, "t1") == PermissionDecision(False)
 
 
 async def test_a_question_without_an_answer_expires_and_listeners_are_notified() -> None:
@@ -216,7 +213,7 @@ async def test_an_observer_is_notified_but_receives_no_question() -> None:
     assert (observer.requests, observer.resolved) == ([], [("allow_once", "editor")])
 
 
-async def test_without_a_controller_the_question_is_rejected() -> None:
-    observer = FakeClient("observer")
-    assert not (await broker_of(observer).ask(ASK, "t1")).is_allowed
-    assert observer.resolved == []
+@pytest.mark.parametrize("observers", [(), (FakeClient("observer"),)], ids=["no client", "an observer"])
+async def test_without_a_controller_the_question_is_rejected(observers: Sequence[FakeClient]) -> None:
+    assert not (await broker_of(*observers).ask(ASK, "t1")).is_allowed
+    assert [observer.resolved for observer in observers] == [[] for _ in observers]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG, open_session
+from long_talks import LONG, emitted, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import ENGINES
 from sidecar.conductor.engine import CompactionRequest
@@ -105,7 +105,7 @@ async def test_a_pin_counts_in_the_meter_and_is_published(make_stage: Any) -> No
     assert before is not None
     assert after is not None
     assert after.system > before.system + session.window.pins.used_tokens // 2
-    events = [event.data for event in session.record.log.after(0) if isinstance(event.data, PinsChanged)]
+    events = emitted(session, PinsChanged)
     assert events == [PinsChanged((pin,))]
 
 

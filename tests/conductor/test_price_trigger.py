@@ -15,8 +15,9 @@ from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineIn
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
 from sidecar.conversation import History
-from sidecar.llmgateway.contract import AssistantTurn, CostSheet, TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, CostSheet, Turn
 from sidecar.llmgateway.scripted import Say
+from turns import assistant, user
 
 DEAR = CostSheet(3.0, 15.0, 0.30, 3.75)
 LIMIT = {"triggerRatio": 0.4}
@@ -64,7 +65,7 @@ def test_none_comes_before_a_share_of_the_window_beside_the_overhead(overhead: i
 
 def test_a_compaction_by_price_keeps_a_shorter_tail() -> None:
     """The digest is paid for once, and each token of the tail in every later request."""
-    turns: list[Turn] = [UserTurn((TextBlock("go on"),)), AssistantTurn((TextBlock(ANSWER * 2),))] * 60
+    turns: list[Turn] = [user("go on"), assistant(ANSWER * 2)] * 60
     given = EngineInput(
         history=History(map(entry_of, turns)), card=card(60_000), overhead_tokens=0, context_tokens=0
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import a_long_talk, open_session
+from long_talks import a_long_talk, emitted, open_session
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
@@ -50,7 +50,7 @@ async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) ->
     session.turns.prompts.remove(two.item_id)
     assert session.turns.prompts.items() == (QueueItem(one.item_id, one.turn_id, text("2, but better")),)
     assert (await third.outcome).stop_reason == "cancelled"
-    told = [event.data for event in session.record.log.after(0) if isinstance(event.data, QueueChanged)]
+    told = emitted(session, QueueChanged)
     assert told[-1] == QueueChanged(session.turns.prompts.items(), 1)
     stage.model.gate("go").set()
     await first.outcome
@@ -97,9 +97,7 @@ async def test_an_edit_must_be_a_prompt(make_stage: Any) -> None:
 
 def reported(session: Session) -> list[tuple[str, str | None]]:
     """Return the prompts that clients were shown: their text and their node."""
-    events = (event.data for event in session.record.log.after(0, limit=10_000))
-    shown = [data for data in events if isinstance(data, UserMessage)]
-    return [(data.content[0]["text"], data.node_id) for data in shown]
+    return [(shown.content[0]["text"], shown.node_id) for shown in emitted(session, UserMessage)]
 
 
 def stored(session: Session) -> list[tuple[str, str | None]]:
@@ -252,9 +250,7 @@ async def test_a_queue_is_bounded_and_so_are_its_events(make_stage: Any) -> None
     ):
         with pytest.raises(QueueFullError, match="128 requests waiting already"):
             refused()
-    events = [
-        event.data for event in session.record.log.after(0, 1_000) if isinstance(event.data, QueueChanged)
-    ]
+    events = emitted(session, QueueChanged)
     assert (events[-1].total, len(events[-1].items)) == (MAX_WAITING, 16)
     assert max(count_chars(item.input) for event in events for item in event.items) < 1_100
     session.turns.prompts.edit(session.turns.prompts.items()[0].item_id, text("edited"))

@@ -31,7 +31,6 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.rooms import (
     CompositeContent,
@@ -43,7 +42,7 @@ from sidecar.rooms import (
 )
 from sidecar.rooms.memory.budget import fit_items
 from sidecar.rooms.memory.estimate import event_tokens
-from turns import user
+from turns import assistant, user
 
 
 def said(text: str, *calls: str) -> AssistantTurn:
@@ -125,7 +124,7 @@ def test_the_content_of_an_answer(blocks: tuple[Block, ...], content: object) ->
 
 
 def test_a_result_is_in_the_content_of_its_call() -> None:
-    call = AssistantTurn((ToolCallBlock("1", "ls", {}), ToolCallBlock("2", "rm", {})))
+    call = assistant(ToolCallBlock("1", "ls", {}), ToolCallBlock("2", "rm", {}))
     answers = ToolTurn((ToolResultBlock("2", "no", is_error=True), ToolResultBlock("1", {"files": 3})))
     assert room_of([call, answers]).events[0].content == CompositeContent(
         (
@@ -136,7 +135,7 @@ def test_a_result_is_in_the_content_of_its_call() -> None:
 
 
 def test_the_weight_of_an_image_does_not_depend_on_its_size() -> None:
-    large = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
+    large = user(ImageBlock("image/png", "A" * 1_000_000))
     assert 1000 <= room_of([large]).before[-1] <= 1050
 
 
@@ -186,7 +185,7 @@ def test_a_shortened_event_keeps_calls_and_results_and_is_made_once() -> None:
     ],
 )
 def test_long_texts_are_cut(block: Block, kept: str) -> None:
-    turn = AssistantTurn((block,))
+    turn = assistant(block)
     (short,) = shorten_turns((turn,), lambda turns: len(str(turns)) // 4, 200)
     text = str(getattr(short.blocks[0], kept))
     assert "truncated from" in text
@@ -196,7 +195,7 @@ def test_long_texts_are_cut(block: Block, kept: str) -> None:
 
 
 def test_signed_thinking_is_not_touched() -> None:
-    signed = AssistantTurn((ThinkingBlock("x" * 9000, signature="s"),))
+    signed = assistant(ThinkingBlock("x" * 9000, signature="s"))
     assert shorten_turns((signed,), lambda turns: len(str(turns)) // 4, 10) == (signed,)
 
 

@@ -17,6 +17,7 @@ from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
+from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.session_events import OneTimeNotices
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.session import Session
@@ -137,19 +138,16 @@ async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_s
     assert (await stage.ask(session, "2")).text == "two"
 
 
-async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
-    stage, session = await open_session(make_stage, [[Say("one")]])
-    assert not session.turns.prompts.interrupt(None, "keep").accepted
-    assert (await stage.ask(session, "1")).stop_reason == "end_turn"
-    assert not session.turns.prompts.interrupt(None, "keep").accepted
-
-
-async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
+async def test_an_interrupt_while_idle_or_of_another_turn_is_refused_and_poisons_nothing(
+    make_stage: Any,
+) -> None:
     stage, session = await open_session(make_stage, [[WaitFor("go"), Say("one")]])
+    assert not session.turns.prompts.interrupt(None, "keep").accepted
     started = await session.submit(text("1"))
     assert not session.turns.prompts.interrupt("another", "keep").accepted
     stage.model.gate("go").set()
-    assert (await started.outcome).text == "one"
+    assert (await started.outcome).stop_reason == "end_turn"
+    assert not session.turns.prompts.interrupt(None, "keep").accepted
 
 
 @pytest.mark.parametrize(
@@ -272,7 +270,7 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_the_talk_goes_on(
     stage, session = await open_session(make_stage, [[Say("one")], [Say("two")]], store=blocked)
     assert (await stage.ask(session, "1")).text == "one"
     assert (await stage.ask(session, "2")).text == "two"
-    notices = [event.data for event in session.record.log.after(0) if event.kind == "notice"]
+    notices = emitted(session, Notice)
     assert len(notices) == 1
     blocked.unlink()
     await stage.hub.close(session.sid)
@@ -338,7 +336,11 @@ async def test_a_turn_ends_once_whatever_step_of_it_raises(
 
 async def test_a_reader_of_the_log_that_raises_stops_no_turn(make_stage: Any) -> None:
     stage, session = await open_session(make_stage, [[Say("ok")]])
-    session.record.log.follow(lambda _: 1 // 0)
+
+    def fail(log: EventLog) -> None:
+        raise ZeroDivisionError
+
+    session.record.log.follow(fail)
     assert (await stage.ask(session, "one")).text == "ok"
     assert kinds(session)[-1] == "settled"
 
@@ -385,7 +387,6 @@ async def test_a_turn_that_ends_without_a_word_says_so(make_stage: Any) -> None:
     stage, session = await open_session(make_stage, [[Say("")]])
     outcome = await stage.ask(session, "go")
     assert outcome.stop_reason == "end_turn"
-    notices = [
-        event.data.title for event in session.record.log.after(0, limit=1000) if event.kind == "notice"
+    assert [notice.title for notice in emitted(session, Notice)] == [
+        "The model ended its turn without a word"
     ]
-    assert notices == ["The model ended its turn without a word"]

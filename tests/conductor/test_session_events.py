@@ -21,15 +21,7 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.session_events import COLLECT_CHARS, SessionEvents
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ThinkingBlock,
-    ToolTurn,
-    Turn,
-    Usage,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ThinkingBlock, ToolTurn, Turn, Usage
 from sidecar.runtime.contract import (
     FaultedEvent,
     RunError,
@@ -41,6 +33,7 @@ from sidecar.runtime.contract import (
     ToolFinishedEvent,
     ToolOutcome,
 )
+from turns import assistant, user
 
 IDLE = RunSnapshot("r", "s", "invoking", (), (), Usage(0, 0), "m")
 
@@ -83,7 +76,7 @@ def told(log: EventLog) -> list[Payload]:
 
 
 def with_answer(text: str, phase: str = "settled") -> RunSnapshot:
-    turns = (UserTurn((TextBlock("q"),)), AssistantTurn((TextBlock(text),)))
+    turns = (user("q"), assistant(text))
     return replace(IDLE, phase=phase, messages=turns)  # type: ignore[arg-type]  # a phase as text
 
 
@@ -150,7 +143,7 @@ def test_an_answer_without_deltas_is_emitted_as_a_message() -> None:
 @pytest.mark.parametrize(
     "since",
     [
-        pytest.param((UserTurn((TextBlock("again"),)),), id="to a new prompt"),
+        pytest.param((user("again"),), id="to a new prompt"),
         pytest.param((ToolTurn(()),), id="after a round of tools"),
     ],
 )
@@ -220,7 +213,7 @@ def test_events_after_the_turn_belong_to_no_turn() -> None:
 def test_thinking_is_part_of_the_message() -> None:
     events, log, _ = make()
     events.on_run_event(ThinkingDeltaEvent("hm"))
-    turns = (AssistantTurn((ThinkingBlock("hm"), TextBlock("yes"))),)
+    turns = (assistant(ThinkingBlock("hm"), "yes"),)
     events.on_run_event(SettledEvent(replace(IDLE, phase="settled", messages=turns)))
     content = ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "yes"})
     assert told(log)[-1] == Message("t.0", content)

@@ -32,7 +32,6 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.scripted import Hang, Raise, Say, ScriptedModel, Step
 from sidecar.window_budget import (
@@ -51,6 +50,7 @@ from sidecar.window_budget import (
     estimate_tokens,
     plan_compaction,
 )
+from turns import assistant, user
 
 DIGEST = "# Objective\nport the importer\n# Guardrails\nnone\n# Plan\ntest it"
 FILLER = "word " * 300
@@ -164,8 +164,8 @@ def turns_with_tools() -> list[Turn]:
     for number in range(12):
         calls = tuple(ToolCallBlock(f"{number}{key}", "read", {"path": f"{number}{key}.py"}) for key in "ab")
         results = tuple(ToolResultBlock(call.id, FILLER, is_error=False) for call in calls)
-        turns += [UserTurn((TextBlock(f"question {number}"),)), AssistantTurn(calls), ToolTurn(results)]
-        turns.append(AssistantTurn((TextBlock("read both"),)))
+        turns += [user(f"question {number}"), AssistantTurn(calls), ToolTurn(results)]
+        turns.append(assistant("read both"))
     return turns
 
 
@@ -323,7 +323,7 @@ async def test_condensing_gives_a_digest_and_the_last_turn_or_the_very_input(
 
 async def test_identity_condense_returns_its_input() -> None:
     """Whatever it is asked."""
-    turns = (UserTurn((TextBlock("hi"),)),)
+    turns = (user("hi"),)
     assert await IdentityCondense().condense(turns, CondenseOpts(force=True)) is turns
 
 

@@ -44,10 +44,10 @@ from sidecar.window_budget import (
     Transcript,
     UserMessage,
 )
-from turns import user
+from turns import assistant, user
 
-CALLS = AssistantTurn(
-    (ThinkingBlock("hm", "sig"), ToolCallBlock("1", "read", {"path": "a"}), ToolCallBlock("2", "sql", {}))
+CALLS = assistant(
+    ThinkingBlock("hm", "sig"), ToolCallBlock("1", "read", {"path": "a"}), ToolCallBlock("2", "sql", {})
 )
 RESULTS = ToolTurn((ToolResultBlock("2", {"rows": [1]}, is_error=True), ToolResultBlock("1", "text")))
 RUNTIME_DIGEST = "[condensed earlier context]\ngist"
@@ -84,10 +84,7 @@ def test_digest_turns_are_summaries(text: str, message: Message) -> None:
     ("message", "turn"),
     [
         (UserMessage("hi", 3), user("hi")),
-        (
-            AssistantMessage((TextBlock("half"),), "boom"),
-            AssistantTurn((TextBlock("half"), TextBlock("[error] boom"))),
-        ),
+        (AssistantMessage((TextBlock("half"),), "boom"), assistant("half", "[error] boom")),
         (BashExecutionMessage("ls", "a.py", 0), user("$ ls\na.py\n[exit 0]")),
         (BashExecutionMessage("sleep", ""), user("$ sleep\n\n[exit n/a]")),
         (CustomMessage("note", "hi"), user("hi")),

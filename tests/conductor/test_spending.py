@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from bare_sessions import compaction_settings
 from fake_tools import FakeTool
-from long_talks import open_session
+from long_talks import emitted, open_session
 from model_cards import card as card_of
 from properties import cases
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import BudgetNear, Notice, Phase
-from sidecar.conductor.session import Session
 from sidecar.conductor.spending import BudgetReachedError, DaySpending, Spending
 from sidecar.llmgateway.budget import merge_budgets, parse_budgets, tokens_of_usage
 from sidecar.llmgateway.channel import channel_of
@@ -68,10 +67,6 @@ async def play(
     channel = spending.meter(lambda: answer(UsageEmission(used), done), card, n_input)
     seen = [emission async for emission in channel]
     return seen[-1].error.message if isinstance(seen[-1], ErrorEmission) else "answered"
-
-
-def events_of(session: Session, kind: type[Any]) -> list[Any]:
-    return [each.data for each in session.record.log.after(0, limit=10_000) if isinstance(each.data, kind)]
 
 
 amounts = st.integers(0, 5_000)
@@ -188,14 +183,14 @@ async def test_a_turn_ends_before_the_call_that_would_break_its_budget(make_stag
     outcome = await receipt.outcome
     assert (outcome.stop_reason, outcome.fault, len(stage.model.calls)) == ("budget", None, 3)
     assert session.info.cost == 0.3
-    assert events_of(session, BudgetNear) == [BudgetNear("prompt", 0.35, None, 0.3, 3_030)]
-    [notice] = events_of(session, Notice)
+    assert emitted(session, BudgetNear) == [BudgetNear("prompt", 0.35, None, 0.3, 3_030)]
+    [notice] = emitted(session, Notice)
     assert notice.notice_kind == "budget"
     assert notice.description.startswith("This prompt has used $0.30 of $0.35, and the next call takes $0.")
     assert notice.description.endswith(
         "the next prompt has a budget of its own, and /budget sets another one"
     )
-    assert "faulted" not in [each.phase for each in events_of(session, Phase)]
+    assert "faulted" not in [each.phase for each in emitted(session, Phase)]
     await session.choose("budget", "0.45usd per session")
     again = await stage.ask(session, "go on")
     assert (again.stop_reason, len(stage.model.calls)) == ("budget", 4), "0.40 of 0.45 are used"
@@ -209,7 +204,7 @@ async def test_a_budget_in_dollars_says_once_that_it_cannot_count_a_model(make_s
     session = await stage.session()
     await session.choose("budget", "1usd, 1500 tokens per session")
     assert [(await stage.ask(session, "go")).stop_reason for _ in "123"] == ["end_turn", "budget", "budget"]
-    kinds = [notice.notice_kind for notice in events_of(session, Notice)]
+    kinds = [notice.notice_kind for notice in emitted(session, Notice)]
     assert kinds == ["priceUnknown", "budget", "budget"]
     shown = (await stage.ask(session, "/budget")).text
     assert "- This session: $" not in shown, "no price is known"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from long_talks import open_session
+from long_talks import emitted, open_session
 from properties import cuts_of
 from sidecar.conductor.contract import Author
 from sidecar.conductor.events import Notice, QueueChanged, Settled
@@ -66,7 +66,7 @@ async def test_the_queue_survives_an_orderly_end(make_stage: Any) -> None:
     stage, session = await a_session_with_a_queue(make_stage, "one", "two")
     (item,) = session.turns.prompts.items()
     await stage.hub.aclose()
-    ended = [event.data for event in session.record.log.after(0) if isinstance(event.data, Settled)]
+    ended = emitted(session, Settled)
     assert (ended[0].turn_id, ended[0].stop_reason) == (item.turn_id, "cancelled")
     other = await make_stage()
     loaded = (await other.hub.load(session.sid)).session

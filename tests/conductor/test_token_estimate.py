@@ -9,16 +9,8 @@ import pytest
 
 from measured_texts import TEXTS, TOKENS
 from sidecar.conductor.token_estimate import WHOLE_CHARS, estimate_text_tokens, estimate_turn_tokens
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    ImageBlock,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ImageBlock, ToolCallBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
+from turns import assistant, user
 
 
 def error(name: str) -> float:
@@ -77,12 +69,10 @@ def test_any_text_but_none_takes_a_token(text: str) -> None:
     ("turn", "tokens"),
     [
         pytest.param(UserTurn(()), 4, id="an empty turn"),
-        pytest.param(
-            UserTurn((ImageBlock("image/png", "x" * 90_000),)), 1028, id="an image, whatever its size"
-        ),
-        pytest.param(AssistantTurn((ToolCallBlock("id", "ls", None),)), 11, id="a call without arguments"),
+        pytest.param(user(ImageBlock("image/png", "x" * 90_000)), 1028, id="an image, whatever its size"),
+        pytest.param(assistant(ToolCallBlock("id", "ls", None)), 11, id="a call without arguments"),
         pytest.param(ToolTurn((ToolResultBlock("id", ""),)), 10, id="a result without output"),
-        pytest.param(UserTurn((TextBlock("a"), TextBlock("b"))), 6, id="two texts"),
+        pytest.param(user("a", "b"), 6, id="two texts"),
     ],
 )
 def test_a_turn_costs_its_blocks(turn: Turn, tokens: int) -> None:

@@ -28,6 +28,7 @@ async def test_a_turn_ends_as_a_fault_when_it_needs_one_call_more_than_it_may_ma
     stage, session = await open_session(make_stage, LOOPING, tools=[FakeTool()], repeat=True)
     receipt = await session.submit(text("go on"), max_model_calls=3)
     fault = (await receipt.outcome).fault
+    assert fault is not None
     assert (fault.error_kind, fault.message) == (
         "turnBudget",
         "the run may make 3 model calls and needs another",

@@ -16,10 +16,7 @@ from sidecar.capabilities.contract import HookVerdict, ToolReply
 from sidecar.extensions.contract import Hook
 from sidecar.extensions.hooks import NOTE_CHARS, HookGuard, Hooks
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.skipif(os.name == "nt", reason="POSIX shells"),
-]
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(os.name == "nt", reason="POSIX shells")]
 
 
 class Room:

@@ -9,6 +9,7 @@ from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Say
+from turns import texts
 
 LONG: Final = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 """An answer of a thousand tokens or so."""
@@ -55,6 +56,11 @@ def undoable(session: Session) -> list[bool]:
     """Return which compactions can be undone now, in the order they were made."""
     listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
     return [each.undoable for each in listed]
+
+
+def sent(stage: Any, call: int = -1) -> list[str]:
+    """Return the texts of a model call, those of tools left out."""
+    return texts(stage.model.calls[call].conversation.turns)
 
 
 def emitted(session: Session, kind: type[Any]) -> list[Any]:

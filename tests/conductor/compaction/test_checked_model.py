@@ -8,13 +8,7 @@ from histories import history_of
 from sidecar.conductor.contract import RuleStatement
 from sidecar.conductor.window.compaction.summarizer import CheckedModel, newest_words
 from sidecar.llmgateway.channel import collect_reply
-from sidecar.llmgateway.contract import (
-    Conversation,
-    GatewayError,
-    StreamOptions,
-    TextBlock,
-    ToolCallBlock,
-)
+from sidecar.llmgateway.contract import Conversation, GatewayError, StreamOptions, TextBlock, ToolCallBlock
 from sidecar.llmgateway.scripted import Call, Raise, Say, ScriptedModel
 from turns import assistant, calling, user
 

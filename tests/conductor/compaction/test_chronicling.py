@@ -17,9 +17,10 @@ from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import FORCED, Follower
+from turns import assistant, texts, user
 
 COMPACTING = [name for name in ENGINES if name != "none"]
 
@@ -28,16 +29,14 @@ def talk_of(n_exchanges: int, first: int = 0) -> list[Turn]:
     """Exchanges with a value each, and an answer that is much longer than what it tells."""
     turns: list[Turn] = []
     for number in range(first, first + n_exchanges):
-        turns.append(UserTurn((TextBlock(f"Put service_{number} on port {7000 + number}."),)))
+        turns.append(user(f"Put service_{number} on port {7000 + number}."))
         lines = [f"step {number}.{line} went well, as it should" for line in range(40)]
-        turns.append(AssistantTurn((TextBlock("\n".join(lines)),)))
+        turns.append(assistant("\n".join(lines)))
     return turns
 
 
 def text_of(history: History) -> str:
-    return "\n".join(
-        block.text for turn in history.turns for block in turn.blocks if isinstance(block, TextBlock)
-    )
+    return "\n".join(texts(history.turns))
 
 
 async def compacted(name: str, model: ScriptedModel, n_exchanges: int = 40) -> Follower:
@@ -67,14 +66,14 @@ def test_a_chronicle_follows_an_undo_and_another_branch() -> None:
     before = chronicle.write(whole, 8, 2_000, estimate_text_tokens).text
     assert "on port 7003." in before
     assert "on port 7004." not in before
-    other = whole.first(4).extended(history_of([UserTurn((TextBlock("Put all on port 1."),))]))
+    other = whole.first(4).extended(history_of([user("Put all on port 1.")]))
     assert "7002" not in chronicle.write(other, 5, 2_000, estimate_text_tokens).text
     assert chronicle.write(whole, 8, 2_000, estimate_text_tokens).text == before
 
 
 def test_places_count_the_entries_as_they_were_first_stored() -> None:
     whole = history_of(talk_of(3))
-    summary = Entry(UserTurn((TextBlock("short"),)), "summary", origin=whole.node_ids[:4])
+    summary = Entry(user("short"), "summary", origin=whole.node_ids[:4])
     short = committed(
         whole,
         CompactionResult(

@@ -11,7 +11,7 @@ import pytest
 
 from bare_sessions import compaction_settings
 from fake_tools import FakeTool
-from long_talks import DIGEST, LONG, a_long_talk, compact
+from long_talks import DIGEST, LONG, a_long_talk, compact, emitted
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
@@ -194,9 +194,7 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
     assert "new_on_disk" in restored
     assert "only_in_the_buffer" in restored
     assert "old_" not in restored
-    told = [
-        event.data for event in session.record.log.after(0, limit=1000) if isinstance(event.data, Rehydrated)
-    ]
+    told = emitted(session, Rehydrated)
     assert {(file.uri, file.source) for file in told[0].files} == {
         ((folder / "a.py").as_uri(), "disk"),
         (uri, "buffer"),
@@ -301,7 +299,7 @@ async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_
         assert await go_on(12) == "AAA....A...."
     assert await go_on(1) == "A"
     assert ended() == ["failed" if is_broken else "noop"] * 4 + ["completed"]
-    notices = [e.data for e in session.record.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
+    notices = emitted(session, Notice)
     assert [notice.title for notice in notices] == ["Automatic compaction is paused"]
 
 

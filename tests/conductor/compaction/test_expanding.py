@@ -17,8 +17,9 @@ from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest, expand_entries, find_originals
 from sidecar.conversation import Entry, EntryKind, History
-from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Call, Say
+from turns import user
 
 WHOLE = ExpandRequest()
 
@@ -155,9 +156,7 @@ async def test_an_expansion_is_there_after_a_restart_and_in_a_fork(make_stage: A
 
 
 def entry(node: str, kind: EntryKind = "user", *origin: str) -> Entry:
-    return Entry(
-        UserTurn((TextBlock(f"{kind} {origin[0] if origin else node}"),)), kind, origin=origin, node_id=node
-    )
+    return Entry(user(f"{kind} {origin[0] if origin else node}"), kind, origin=origin, node_id=node)
 
 
 @pytest.mark.parametrize(

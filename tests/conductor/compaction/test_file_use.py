@@ -10,28 +10,21 @@ from histories import entry_of, history_of
 from sidecar.conductor.window.compaction import file_use
 from sidecar.conductor.window.compaction.file_use import HALF_LIFE_CALLS, FileUse, rank_by_use
 from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
+from turns import assistant, user
 
 
 def use(name: str, *, output: str = "ok", is_error: bool | None = None, **arguments: Any) -> list[Turn]:
     """One call with its result."""
     call_id = f"{name} {arguments}"
     return [
-        AssistantTurn((ToolCallBlock(call_id, name, arguments),)),
+        assistant(ToolCallBlock(call_id, name, arguments)),
         ToolTurn((ToolResultBlock(call_id, output, is_error),)),
     ]
 
 
 def prompt(text: str) -> list[Turn]:
-    return [UserTurn((TextBlock(text),))]
+    return [user(text)]
 
 
 def rank(history: History | Iterable[Turn], first_kept: int | None = None) -> list[FileUse]:
@@ -92,14 +85,14 @@ def test_a_file_that_was_removed_does_not_come_back_and_a_moved_one_has_its_new_
 
 def test_a_failed_call_touches_nothing() -> None:
     assert names(use("read", path="a.py", is_error=True)) == []
-    assert names([AssistantTurn((ToolCallBlock("1", "read", {"path": "a.py"}),))]) == []
+    assert names([assistant(ToolCallBlock("1", "read", {"path": "a.py"}))]) == []
 
 
 def test_the_calls_behind_a_summary_count_and_a_file_that_was_given_back_only_once() -> None:
     turns = [*use("read", path="a.py"), *use("read", path="a.py"), *use("read", path="b.py")]
     folded = history_of(turns)
-    summary = Entry(UserTurn((TextBlock("so far"),)), "summary", origin=folded.node_ids, node_id="s")
-    given_back = entry_of(UserTurn((TextBlock("[Restored file after compaction] b.py\n1\tx"),)), "file")
+    summary = Entry(user("so far"), "summary", origin=folded.node_ids, node_id="s")
+    given_back = entry_of(user("[Restored file after compaction] b.py\n1\tx"), "file")
     read = FileRead(path="b.py", uri="b.py", hash="h", source="disk")
     back = Entry(given_back.turn, "file", reads=(read,), origin=(folded.node_ids[-1],), node_id="f")
     after = History([summary, back], {entry.node_id: entry for entry in (*folded, summary, back)})
@@ -128,7 +121,7 @@ def test_a_call_behind_the_newest_ones_does_not_count() -> None:
 
 def test_a_result_belongs_to_the_newest_call_of_its_id_before_it() -> None:
     first, answered = use("read", path="a.py")
-    second = AssistantTurn((ToolCallBlock("read {'path': 'a.py'}", "read", {"path": "b.py"}),))
+    second = assistant(ToolCallBlock("read {'path': 'a.py'}", "read", {"path": "b.py"}))
     assert names([first, answered, second]) == ["a.py"], "the second call has no result yet"
     assert names([first, second, answered]) == ["b.py"], "the first call was cut off"
     assert names([first, answered, second, answered]) == ["b.py", "a.py"]

@@ -22,17 +22,10 @@ from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
 from sidecar.conductor.window.compaction.loss import LossReport, count_loss
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import FORCED, TALKS, Follower, Talk, turns_of
+from turns import assistant, user
 
 ENGINES = [name for name in boot.ENGINES if name != "none"]
 NOTE = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
@@ -47,20 +40,20 @@ def a_round(number: int) -> list[Turn]:
         ("read", {"path": f"src/r_{number}.py"}, "def retry():\n    return 1\n", False),
         ("grep", {"pattern": f"retry_limit_{number}"}, "src/a.py:3", False),
     ]
-    turns: list[Turn] = [UserTurn((TextBlock(f"Fix module {number}."),))]
+    turns: list[Turn] = [user(f"Fix module {number}.")]
     for index, (name, arguments, output, is_error) in enumerate(calls):
         call_id = f"c{number}.{index}"
-        turns.append(AssistantTurn((ToolCallBlock(call_id, name, arguments),)))
+        turns.append(assistant(ToolCallBlock(call_id, name, arguments)))
         turns.append(ToolTurn((ToolResultBlock(call_id, output * 20, is_error),)))
-    return [*turns, AssistantTurn((TextBlock(f"Done. I decided on port {7000 + number} for it. " * 4),))]
+    return [*turns, assistant(f"Done. I decided on port {7000 + number} for it. " * 4)]
 
 
 @pytest.mark.parametrize("name", ENGINES)
 async def test_each_fact_of_the_folded_part_is_counted_once(name: str) -> None:
     model = ScriptedModel([[Say("Modules get mended.")]], when_exhausted="repeat")
     follower = Follower(boot.ENGINES[name](), card(32_000), model)
-    typed = [Entry(UserTurn((TextBlock("$ ls\na.py\n[exit 0]"),)), "shell", node_id="typed")]
-    shown = [Entry(UserTurn((TextBlock("a file of the user"),)), "file", node_id="shown")]
+    typed = [Entry(user("$ ls\na.py\n[exit 0]"), "shell", node_id="typed")]
+    shown = [Entry(user("a file of the user"), "file", node_id="shown")]
     turns = [turn for number in range(60) for turn in a_round(number)]
     follower.history = History([*typed, *shown, *history_of(turns)])
     before = follower.history
@@ -107,7 +100,7 @@ async def test_the_shares_that_are_read_are_those_that_were_written(talk: Talk) 
 def test_a_line_that_looks_like_a_place_is_none_where_it_is_out_of_order() -> None:
     chronicle = Chronicle()
     texts = ("see\n#7 of the list", "and", "so on")
-    for entry in history_of([UserTurn((TextBlock(text),)) for text in texts]):
+    for entry in history_of([user(text) for text in texts]):
         chronicle.add(entry)
     assert chronicle.read_shares(chronicle.write(1_000, meter=len).text) == (3, {1: 1, 2: 1, 3: 1})
 

@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 
 from bare_sessions import compaction_settings
 from histories import entry_of
+from long_talks import emitted, sent
 from model_cards import card
 from properties import cases
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engine import (
-    CompactionRequest,
-    CompactionResult,
-    EngineDeps,
-    EngineInput,
-)
+from sidecar.conductor.engine import CompactionRequest, CompactionResult, EngineDeps, EngineInput
 from sidecar.conductor.events import CompactionNear
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.preparing import NEAR_SHARE
@@ -33,7 +29,6 @@ from sidecar.llmgateway.contract import (
     Conversation,
     Emission,
     StreamOptions,
-    TextBlock,
     TextEmission,
 )
 from sidecar.llmgateway.scripted import Hang, Say, ScriptedModel
@@ -47,20 +42,6 @@ PREPARED = (
 PREPARED += "# Plan\nGo on.\n# Carryover\nnone"
 UPDATED = PREPARED.replace("morning", "evening")
 WINDOW = 13_100
-
-
-def asked(stage: Any, call: int) -> str:
-    """Return the text of a model call."""
-    return "\n".join(
-        block.text
-        for turn in stage.model.calls[call].conversation.turns
-        for block in turn.blocks
-        if isinstance(block, TextBlock)
-    )
-
-
-def near(session: Session) -> list[CompactionNear]:
-    return [event.data for event in session.record.log.after(0) if isinstance(event.data, CompactionNear)]
 
 
 async def prepared(session: Session) -> None:
@@ -88,13 +69,13 @@ async def test_a_compaction_asks_only_for_the_part_that_is_new(make_stage: Any) 
         make_stage, [Say(PREPARED)], [Say(ANSWER)], [Say(UPDATED)], [Say("Done.")]
     )
     await prepared(session)
-    assert "» you: one" in asked(stage, 3)
+    assert "» you: one" in str(sent(stage, 3))
     await stage.ask(session, "four")
     await stage.ask(session, "five")
     (done,) = session.record.compactions.all
     assert (done.status, done.summary_source) == ("completed", "model")
-    assert "» you: one" not in asked(stage, 5)
-    assert "in the morning" in asked(stage, 5)
+    assert "» you: one" not in str(sent(stage, 5))
+    assert "in the morning" in str(sent(stage, 5))
     assert "in the evening" in (done.summary or "")
 
 
@@ -109,15 +90,15 @@ async def test_a_prepared_summary_that_is_up_to_date_needs_no_call(make_stage: A
 
 async def test_clients_are_notified_once_for_each_time_that_the_limit_comes_near(make_stage: Any) -> None:
     stage, session = await a_talk_near_its_limit(make_stage, [Say(PREPARED)], [Say("Fine.")], [Say("Fine.")])
-    (event,) = near(session)
+    (event,) = emitted(session, CompactionNear)
     assert NEAR_SHARE <= event.used / event.limit < 1
     assert event.window == WINDOW
     await prepared(session)
     await stage.ask(session, "four")
-    assert len(near(session)) == 1
+    assert len(emitted(session, CompactionNear)) == 1
     await session.compact(CompactionRequest()).outcome
     await stage.ask(session, "five")
-    assert len(near(session)) == 1
+    assert len(emitted(session, CompactionNear)) == 1
 
 
 @pytest.mark.parametrize("cause", ["undo", "rewind", "drop", "engine", "close"])
@@ -292,7 +273,7 @@ async def test_each_time_that_the_limit_comes_near_is_announced(make_stage: Any)
     await prepared(session)
     await stage.ask(session, "four" * 4_000)
     await session._jobs.wait_idle()
-    assert len(near(session)) == 2
+    assert len(emitted(session, CompactionNear)) == 2
 
 
 @pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
@@ -307,10 +288,10 @@ async def test_an_engine_that_cannot_go_on_from_a_summary_compacts_ahead(
     session = await stage.session(engine=engine)
     for number in range(6):
         await stage.ask(session, f"{number}")
-        if near(session):
+        if emitted(session, CompactionNear):
             break
     await session.window.preparer.take(engine)
-    n_calls, gate = len(writer.calls), near(session)[0]
+    n_calls, gate = len(writer.calls), emitted(session, CompactionNear)[0]
     await stage.ask(session, "word" * (gate.limit - gate.used + 500))
     assert 0 < n_calls == len(writer.calls)
     done = session.record.compactions.all[0]

@@ -36,8 +36,15 @@ def gate_of(limit: int, tokens: int = 0) -> Gate:
 
 
 def plan_of(low: int, usual: int, high: int, *, before: int = 1_000, cut: int = 1) -> CompactionPlan:
-    sizes = {"pre_tokens": before, "dropped_tokens": before - 100, "kept_tokens": 100}
-    return CompactionPlan(cut=cut, low_tokens=low, projected_tokens=usual, high_tokens=high, **sizes)
+    return CompactionPlan(
+        cut=cut,
+        pre_tokens=before,
+        dropped_tokens=before - 100,
+        kept_tokens=100,
+        projected_tokens=usual,
+        low_tokens=low,
+        high_tokens=high,
+    )
 
 
 def input_of(history: History, overhead_tokens: int = 0) -> EngineInput:

@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from histories import entry_of
 from sidecar.conductor.window.compaction.tail import LEAST_CHARS, LEAST_TAIL, MARKER, thin_tail, thin_text
 from sidecar.conversation import Entry, FileRead
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
+from turns import assistant, user
 
 VIEW = 8_000
 FAILURE = "src/parser.py:412: KeyError: 'retry_limit'"
@@ -28,7 +21,7 @@ def log_of(n_lines: int) -> str:
 
 def call(call_id: str, output: str) -> tuple[Turn, Turn]:
     asked = ToolCallBlock(call_id, "bash", {"command": f"make {call_id}"})
-    return AssistantTurn((asked,)), ToolTurn((ToolResultBlock(call_id, output),))
+    return assistant(asked), ToolTurn((ToolResultBlock(call_id, output),))
 
 
 def weigh(entries: Sequence[Entry]) -> int:
@@ -42,11 +35,11 @@ def all_text(entry: Entry) -> str:
 
 
 def tail_of(*turns: Turn) -> list[Entry]:
-    return [entry_of(turn) for turn in (UserTurn((TextBlock("w" * 9_000),)), *turns)]
+    return [entry_of(turn) for turn in (user("w" * 9_000), *turns)]
 
 
 def test_an_answered_output_that_fills_the_view_keeps_its_telling_lines() -> None:
-    tail = tail_of(*call("a", log_of(2_000)), *call("b", log_of(10)), AssistantTurn((TextBlock("Fixed."),)))
+    tail = tail_of(*call("a", log_of(2_000)), *call("b", log_of(10)), assistant("Fixed."))
     thinned = thin_tail(tail, VIEW, weigh)
     assert weigh(tail) > VIEW
     assert weigh(thinned) <= VIEW // 2 + len(MARKER)
@@ -61,10 +54,10 @@ def test_what_the_model_has_not_answered_stays() -> None:
 
 
 def test_a_tail_that_leaves_room_stays() -> None:
-    tail = tail_of(*call("a", log_of(20)), AssistantTurn((TextBlock("Fixed."),)))
+    tail = tail_of(*call("a", log_of(20)), assistant("Fixed."))
     assert weigh(tail) <= LEAST_TAIL
     assert thin_tail(tail, 100, weigh) is tail
-    large = tail_of(*call("a", log_of(2_000)), AssistantTurn((TextBlock("Fixed."),)))
+    large = tail_of(*call("a", log_of(2_000)), assistant("Fixed."))
     assert thin_tail(large, 0, weigh) is large, "the window is not known"
 
 
@@ -72,7 +65,7 @@ def test_a_file_of_which_lines_are_gone_was_not_read() -> None:
     asked, shown = call("a", log_of(2_000))
     read = FileRead(path="/a", uri="file:///a", hash="1", source="disk", call_id="a")
     before = Entry(shown, "tool", reads=(read,))
-    tail = [entry_of(asked), before, entry_of(AssistantTurn((TextBlock("Seen."),)))]
+    tail = [entry_of(asked), before, entry_of(assistant("Seen."))]
     assert thin_tail(tail, VIEW, weigh)[1].reads == ()
 
 

@@ -13,10 +13,10 @@ from sidecar.conductor.clients import EditorState
 from sidecar.conductor.workbench import prompt_context
 from sidecar.conductor.workbench.prompt_context import EditorNotes, add_sections
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from turns import user
 
 N_ENTRIES = 1_000
-ASKED = Entry(UserTurn((TextBlock("hello"),)), "user")
+ASKED = Entry(user("hello"), "user")
 
 
 @pytest.fixture

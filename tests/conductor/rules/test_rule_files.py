@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG
+from long_talks import LONG, emitted
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest, entry_with_turn
@@ -39,9 +39,7 @@ def systems(stage: Any) -> list[str]:
 
 def notices(session: Session) -> str:
     """Return all notices of *session*."""
-    return "\n".join(
-        str(event.data.description) for event in session.record.log.after(0) if isinstance(event.data, Notice)
-    )
+    return "\n".join(str(notice.description) for notice in emitted(session, Notice))
 
 
 def results(stage: Any, call: int = -1) -> str:

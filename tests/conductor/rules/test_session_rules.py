@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG
+from long_talks import LONG, emitted
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import RuleStatement
 from sidecar.conductor.engine import CompactionRequest
@@ -15,8 +15,9 @@ from sidecar.conductor.events import RulesChanged
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn
+from sidecar.llmgateway.contract import Conversation, TextBlock
 from sidecar.llmgateway.scripted import Say
+from turns import user
 
 PROPOSING = """# Objective
 parser
@@ -57,8 +58,7 @@ def texts(session: Session) -> Sequence[str]:
 
 
 def published(session: Session) -> list[list[str]]:
-    events = (event.data for event in session.record.log.after(0, limit=1000))
-    return [[rule.text for rule in data.rules] for data in events if isinstance(data, RulesChanged)]
+    return [[rule.text for rule in changed.rules] for changed in emitted(session, RulesChanged)]
 
 
 async def a_stage(make_stage: Any, **options: Any) -> Any:
@@ -332,7 +332,7 @@ async def test_rules_that_an_earlier_version_found_are_marked(make_stage: Any) -
     node = session.record.history.current[0].node_id
     count = "1 earlier message condensed without a model."
     digest = f"{count}\n\n## Rules\n- Never push to main.\n## Requests\n- Fix it."
-    turn = UserTurn((TextBlock(f"[session digest — older turns condensed]\n\n# Carryover\n{digest}"),))
+    turn = user(f"[session digest — older turns condensed]\n\n# Carryover\n{digest}")
     rest = session.record.history.current[1:]
     history = session.record.history
     branch = await history.prepare_branch([Entry(turn, "summary", origin=(node,)), *rest])
