@@ -9,7 +9,14 @@ import pytest
 
 from long_talks import DIGEST, a_long_talk, emitted, open_session
 from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command
-from sidecar.conductor.events import CommandInfo, CommandsChanged, SessionChosen, Settled, UserMessage
+from sidecar.conductor.events import (
+    CommandInfo,
+    CommandsChanged,
+    Message,
+    SessionChosen,
+    Settled,
+    UserMessage,
+)
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.commands import count_messages
 from sidecar.llmgateway.contract import Usage, UsageEmission, join_texts
@@ -61,8 +68,9 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
         "settled",
     ]
     assert {event.turn_id for event in events} == {started.turn_id}
-    assert [event.data for event in events if isinstance(event.data, UserMessage)] == [
-        UserMessage(None, text("/help"))
+    assert [event.data for event in events if isinstance(event.data, UserMessage | Message)] == [
+        UserMessage(None, text("/help")),
+        Message(f"{started.turn_id}.0", text(outcome.text)),
     ]
     assert (list(session.record.history.turns), session.info.title, stage.model.calls) == ([], "", [])
     await stage.ask(session, "hello")

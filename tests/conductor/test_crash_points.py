@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fake_tools import FakeTool
+from long_talks import open_session
 from sidecar.capabilities.contract import ToolReply
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
@@ -134,9 +135,7 @@ async def test_a_crash_at_any_byte_costs_nothing_that_was_acknowledged(
 
 
 async def test_a_fork_that_is_cut_is_not_a_session_of_no_folder(make_stage: Any, tmp_path: Path) -> None:
-    stage = await make_stage([[Say(ANSWER)]], store=tmp_path / "store")
-    session = await stage.session()
-    await stage.ask(session, "one")
+    stage, session = await open_session(make_stage, [[Say(ANSWER)]], "one", store=tmp_path / "store")
     fork = await stage.hub.fork(ForkOf(session.sid))
     await stage.hub.close(fork.sid)
     file = tmp_path / "store" / f"{fork.sid}.jsonl"

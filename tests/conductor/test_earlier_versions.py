@@ -44,7 +44,7 @@ READING: list[Turn] = [
 
 def reads_of(path: Path, *others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of the file that was read in that talk, and of *others*."""
-    read = {
+    read: dict[str, Any] = {
         "path": str(path),
         "uri": path.as_uri(),
         "hash": text_hash("x = 1\n"),

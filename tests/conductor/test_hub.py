@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fake_client import FakeClient
-from long_talks import emitted
+from long_talks import emitted, open_session
 from sidecar._internal.errors import SidecarError
 from sidecar.boot import build
 from sidecar.capabilities.read import READ
@@ -98,8 +98,7 @@ async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) ->
 
 
 async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert (list(forked.record.history.turns), forked.info.parent) == ([], session.sid)
 
@@ -232,8 +231,7 @@ async def test_sessions_in_memory_are_bounded(make_stage: Any, monkeypatch: pyte
 
 async def test_a_long_title_is_cut(make_stage: Any) -> None:
     """Every list and many events carry it."""
-    stage = await make_stage()
-    session = await stage.session(title="x" * 5_000)
+    stage, session = await open_session(make_stage, title="x" * 5_000)
     await stage.hub.amend(session.sid, lambda info: replace(info, title="y" * 5_000))
     assert session.info.title == "y" * 1_000
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare_sessions import NoLibrary
-from long_talks import emitted
+from long_talks import emitted, open_session
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.engine import CompactionRequest
@@ -36,8 +36,7 @@ def let_think(stage: Any) -> None:
 
 
 async def test_the_options_are_listed_with_their_current_values(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     assert values(session) == {
         "model": "scripted-1",
         "engine": "windowBudget",
@@ -89,8 +88,7 @@ async def test_a_choice_emits_all_options(make_stage: Any, config_id: str, value
     ],
 )
 async def test_a_refused_choice_emits_nothing(make_stage: Any, config_id: str, value: str, kind: str) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    _, session = await open_session(make_stage)
     with pytest.raises(SidecarError) as raised:
         await session.choose(config_id, value)
     assert (raised.value.kind, session.record.log.seq) == (kind, 0)

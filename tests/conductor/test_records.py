@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import open_session
 from sidecar.conductor.contract import Compaction, TurnEnd
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
@@ -96,8 +97,7 @@ def test_a_record_that_lacks_a_field_is_none() -> None:
 
 async def damaged(make_stage: Any, **fields: Any) -> tuple[Any, str, SessionInfo]:
     """Return a stage, and a stored session of it whose file ends with a copy of its record, damaged."""
-    stage = await make_stage()
-    session = await stage.session(title="Parser")
+    stage, session = await open_session(make_stage, title="Parser")
     sid = session.sid
     await stage.hub.close(sid)
     info = session.info
@@ -176,8 +176,7 @@ async def test_an_engine_that_is_not_on_offer_gives_way_to_the_default(make_stag
 
 
 async def test_a_copied_file_is_a_session_of_its_own(make_stage: Any, tmp_path: Any) -> None:
-    stage = await make_stage(store=tmp_path / "store")
-    session = await stage.session(title="Parser")
+    stage, session = await open_session(make_stage, store=tmp_path / "store", title="Parser")
     copy = tmp_path / "store" / "copy.jsonl"
     await session.choose("permissions", "ask")
     copy.write_bytes((tmp_path / "store" / f"{session.sid}.jsonl").read_bytes())

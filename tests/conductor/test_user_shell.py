@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import open_session
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import ConfinedCommand
 from sidecar.conductor.content import parse_command
@@ -146,6 +147,5 @@ async def test_a_command_that_is_stopped_ends_at_once(make_stage: Any) -> None:
 
 
 async def test_a_session_without_the_tool_says_so(make_stage: Any) -> None:
-    stage = await make_stage([[Say("I see.")]])
-    session = await stage.session()
+    stage, session = await open_session(make_stage, [[Say("I see.")]])
     assert "no tool bash" in (await stage.ask(session, "!ls")).text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fake_client import FakeClient
+from long_talks import open_session
 from sidecar.capabilities.contract import PermissionQuestion
 from sidecar.conductor.contract import PermissionAnswer, SessionSummary, WaitingFor
 from sidecar.conductor.engine import CompactionRequest
@@ -61,10 +62,9 @@ async def test_clients_see_a_session_work_fail_and_rest(make_stage: Any) -> None
 
 
 async def test_a_rest_since_a_failure_ends_with_the_next_change(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")], [ErrorEmission(GatewayError("http", "no such model"))]])
-    session = await stage.session()
-    await stage.ask(session, "a")
-    await stage.ask(session, "b")
+    stage, session = await open_session(
+        make_stage, [[Say("one")], [ErrorEmission(GatewayError("http", "no such model"))]], "a", "b"
+    )
     states = [session.snapshot().state]
     await session.rewind(None, expect_head=None)
     await stage.settle()
@@ -72,8 +72,7 @@ async def test_a_rest_since_a_failure_ends_with_the_next_change(make_stage: Any)
 
 
 async def test_two_clients_see_a_question_until_one_answers(make_stage: Any) -> None:
-    stage = await make_stage()
-    session = await stage.session()
+    stage, session = await open_session(make_stage)
     silent, answering = FakeClient("neovim"), FakeClient("panel")
     await watch(stage, session, silent)
     access = EditAccess(stage.folder / "a.py", is_inside=True)

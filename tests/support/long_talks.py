@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar.conductor.contract import Compaction
@@ -22,14 +23,16 @@ _OF_SESSION: Final = {"title", "engine", "policy", "ephemeral", "servers", "root
 
 
 async def open_session(
-    make_stage: Any, script: Any = (), *prompts: str, **options: Any
+    make_stage: Any, script: Any = (), *prompts: str, files: Mapping[str, str] | None = None, **options: Any
 ) -> tuple[Any, Session]:
     """Return a stage with a model that plays *script*, and a session of it that has answered *prompts*.
 
-    The *options* are those of a new session, and else of the stage.
+    Its folder has *files*; the *options* are those of a new session, and else of the stage.
     """
     wanted = {name: options.pop(name) for name in _OF_SESSION & options.keys()}
     stage = await make_stage(script, **options)
+    for name, content in (files or {}).items():
+        stage.workspace.put(stage.folder / name, content)
     session = await stage.session(**wanted)
     for prompt in prompts:
         await stage.ask(session, prompt)

@@ -11,7 +11,7 @@ import pytest
 
 from bare_sessions import compaction_settings
 from fake_tools import FakeTool
-from long_talks import DIGEST, LONG, a_long_talk, compact, emitted
+from long_talks import DIGEST, LONG, a_long_talk, compact, emitted, open_session
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
@@ -111,9 +111,7 @@ async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) ->
 
 
 async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session(engine="none")
-    await stage.ask(session, "hi")
+    _, session = await open_session(make_stage, [[Say("one")]], "hi", engine="none")
     noop = await session.judge(CompactionRequest())
     assert noop is not None
     assert session.compact(CompactionRequest(), noop).reason == "this session's engine does not compact"
@@ -400,9 +398,7 @@ async def test_a_tool_of_any_name_that_declares_reading_counts_as_a_reader(
     """No engine knows a tool by its name: windowBudget restores the file, agentcore lists it as read."""
     peek = replace(READ, name="peek_at")
     script = [[Call("peek_at", {"path": "a.py"})], [Say(LONG)], [Say(LONG)], [Say(DIGEST)]]
-    stage = await make_stage(script, tools=[peek])
-    stage.workspace.put(stage.folder / "a.py", "x = 1\n" * 40)
-    session = await stage.session()
+    stage, session = await open_session(make_stage, script, tools=[peek], files={"a.py": "x = 1\n" * 40})
     await session.choose("engine", engine)
     await stage.ask(session, "look at it")
     await stage.ask(session, "go on")
@@ -459,11 +455,9 @@ async def test_a_restored_file_weighs_tokens_and_names_its_entry_and_so_does_the
     make_stage: Any,
 ) -> None:
     script = [[Call("read", {"path": "a.py"})], [Say(LONG)], [Say(LONG)], [Say(DIGEST)]]
-    stage = await make_stage(script, tools=[READ])
-    stage.workspace.put(stage.folder / "a.py", "x = 1\n" * 40)
-    session = await stage.session()
-    await stage.ask(session, "read it")
-    await stage.ask(session, "go on")
+    _, session = await open_session(
+        make_stage, script, "read it", "go on", tools=[READ], files={"a.py": "x = 1\n" * 40}
+    )
     (read,) = await session.workbench.files.list_in_context()
     assert (await compact(session)).rehydrated
     (restored,) = await session.workbench.files.list_in_context()

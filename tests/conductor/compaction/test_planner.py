@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from long_talks import open_session
 from model_cards import card
 from properties import cases
 from sidecar import boot
@@ -180,8 +181,7 @@ async def test_the_prompt_of_a_preview_is_the_one_that_the_summarizer_gets(
 async def test_agentcore_plans_and_writes_a_compaction_beside_the_loop(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = await make_stage([[Say("Done. " * 200)]], repeat=True)
-    session = await stage.session(engine="agentcore")
+    stage, session = await open_session(make_stage, [[Say("Done. " * 200)]], repeat=True, engine="agentcore")
     for n in range(4):
         await stage.ask(session, f"and {n}?")
     threads: list[bool] = []

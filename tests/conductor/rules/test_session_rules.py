@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from long_talks import LONG, emitted
+from long_talks import LONG, emitted, open_session
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import RuleStatement
 from sidecar.conductor.engine import CompactionRequest
@@ -67,8 +67,7 @@ async def a_stage(make_stage: Any, **options: Any) -> Any:
 
 async def test_nothing_that_a_prompt_says_is_a_rule_by_itself(make_stage: Any) -> None:
     """A compaction without a model proposes nothing, and the words stand in its chronicle."""
-    stage = await make_stage([[Say(LONG)]], repeat=True)
-    session = await stage.session(policy={"keepRecent": 600})
+    stage, session = await open_session(make_stage, [[Say(LONG)]], repeat=True, policy={"keepRecent": 600})
     await say(stage, session, "Fix the parser. Never push to main. Don't change anything yet.")
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
