@@ -23,9 +23,6 @@ from sidecar.llmgateway.contract import (
     AssistantTurn,
     Channel,
     Conversation,
-    ErrorEmission,
-    GatewayError,
-    StopEmission,
     StreamOptions,
     TextBlock,
     ToolCallBlock,
@@ -208,13 +205,7 @@ async def test_the_result_stays_inside_the_limit() -> None:
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        pytest.param(
-            [Say("half a dig"), StopEmission("max_output")], "truncated", id="cut at the output limit"
-        ),
-        pytest.param([Say("I cannot."), StopEmission("refusal")], "refused", id="refused"),
-        pytest.param([Say(" ")], "emptyReply", id="empty"),
-        pytest.param([Say("half"), Raise(RuntimeError("torn"))], "modelError", id="raises"),
-        pytest.param([ErrorEmission(GatewayError("http", "503"))], "modelError", id="error"),
+        pytest.param([Say("half"), Raise(RuntimeError("torn"))], "modelError", id="fails in any way"),
         pytest.param([Say("half"), Hang()], "deadline", id="hangs"),
         pytest.param([Say("long " * 20_000)], "tooLong", id="writes more than there is room for"),
     ],

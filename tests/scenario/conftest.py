@@ -432,7 +432,7 @@ def is_of(kind: str, event: Event) -> bool:
     return event.kind == kind and getattr(event.data, "status", None) != "in_progress"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def players() -> Mapping[str, type[Player]]:
     """Return the ways there are, by the name of the face."""
     return {"hub": HubPlayer, "lsp": LspPlayer, "acp1": AcpPlayer, "acp2": DraftPlayer}

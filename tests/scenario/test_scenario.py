@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,7 +25,8 @@ Players: TypeAlias = "Mapping[str, type[Player]]"
 
 
 def lay_out(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder)
+    folder.mkdir()
     for name, content in SCENARIO["files"].items():
         (folder / name).write_text(content)
 
@@ -127,16 +130,27 @@ def merged(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the scenario: its name is in the logs."""
+    return tmp_path_factory.mktemp("project")
+
+
+@pytest.fixture(scope="module")
+def plain(players: Players, project: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The log that the hub leaves."""
+    return asyncio.run(played(players["hub"], tmp_path_factory.mktemp("home"), project))
+
+
 @pytest.mark.parametrize("face", ["lsp", "acp1", "acp2"])
-async def test_a_face_leaves_the_log_that_the_hub_leaves(tmp_path: Path, players: Players, face: str) -> None:
-    plain = await played(players["hub"], tmp_path / "home-1", tmp_path / "project")
-    faced = await played(players[face], tmp_path / "home-2", tmp_path / "project")
-    assert faced == plain
+async def test_a_face_leaves_the_log_that_the_hub_leaves(
+    plain: list[dict[str, Any]], players: Players, project: Path, tmp_path: Path, face: str
+) -> None:
+    assert await played(players[face], tmp_path, project) == plain
 
 
-async def test_the_scenario_has_something_of_everything(tmp_path: Path, players: Players) -> None:
-    events = await played(players["hub"], tmp_path / "home", tmp_path / "project")
-    kinds = {event["kind"] for event in events}
+def test_the_scenario_has_something_of_everything(plain: list[dict[str, Any]]) -> None:
+    kinds = {event["kind"] for event in plain}
     assert kinds >= {
         "commandsChanged",
         "compaction",
@@ -157,10 +171,10 @@ async def test_the_scenario_has_something_of_everything(tmp_path: Path, players:
         "usage",
         "userMessage",
     }
-    reasons = [event["data"].get("stopReason") for event in events if event["kind"] in ("settled", "faulted")]
+    reasons = [event["data"].get("stopReason") for event in plain if event["kind"] in ("settled", "faulted")]
     assert reasons == ["end_turn"] * 6 + ["cancelled"] + ["end_turn"] * 2 + [None, "max_tokens"]
-    statuses = [event["data"]["status"] for event in events if event["kind"] == "compaction"]
+    statuses = [event["data"]["status"] for event in plain if event["kind"] == "compaction"]
     assert statuses == ["in_progress", "completed", "undone"]
-    (restored,) = [event["data"]["files"] for event in events if event["kind"] == "rehydrated"]
+    (restored,) = [event["data"]["files"] for event in plain if event["kind"] == "rehydrated"]
     sources = {file["uri"].rpartition("/")[2]: file["source"] for file in restored}
     assert sources == {"main.py": "disk", "draft.py": "buffer"}
