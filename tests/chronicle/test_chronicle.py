@@ -166,7 +166,7 @@ ENTRIES = st.lists(
 ROOMS = st.integers(0, 3_000)
 
 
-@cases(100)
+@cases(60)
 @given(ENTRIES, ROOMS, st.integers(0, 12))
 def test_a_chronicle_fits_its_room_and_accounts_for_every_entry(
     entries: list[Entry], room: int, n_entries: int
@@ -186,14 +186,14 @@ def test_a_chronicle_fits_its_room_and_accounts_for_every_entry(
     assert set(written.shares) <= set(range(1, n_entries + 1))
 
 
-@cases(100)
+@cases(60)
 @given(ENTRIES, ROOMS, ROOMS)
 def test_more_room_never_shows_an_entry_less(entries: list[Entry], one: int, other: int) -> None:
     small, large = (write(entries, len(HEADER) + room) for room in sorted((one, other)))
     assert all(large.shares.get(place, 0) >= share for place, share in small.shares.items())
 
 
-@cases(50)
+@cases(40)
 @given(ENTRIES, ROOMS)
 def test_the_same_conversation_has_the_same_chronicle(entries: list[Entry], room: int) -> None:
     chronicle = Chronicle()
@@ -203,7 +203,7 @@ def test_the_same_conversation_has_the_same_chronicle(entries: list[Entry], room
     assert chronicle.write(room, meter=len) == write(entries, room)
 
 
-@cases(50)
+@cases(40)
 @given(ENTRIES)
 def test_with_room_for_everything_each_line_stands_verbatim_and_in_order(entries: list[Entry]) -> None:
     written = write(entries, 1_000_000)

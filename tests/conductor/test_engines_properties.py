@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given
+from hypothesis import strategies as st
 
 from histories import entry_of
 from model_cards import card
@@ -63,38 +64,28 @@ async def follow(engine: SessionEngine, talk: Talk, fresh: FreshFiles = no_files
     return follower
 
 
-@pytest.mark.parametrize("name", ["windowBudget", "agentcore", "runtime"])
-@cases(25)
-@given(talk=TALKS)
-def test_files_come_back_as_planned_and_no_summary_is_made_of_them(name: str, talk: Talk) -> None:
-    """The follower compares each compaction with its plan."""
-
-    async def run() -> None:
-        follower = await follow(ENGINES[name](), talk, files_of)
-        await follower.compact(FORCED)
-        limit = follower.engine.gate(follower.engine_input, AUTO).limit
-        assert all(done.post_tokens <= limit for done in follower.done if done.restored)
-        if name != "windowBudget":
-            assert "line 0 of" not in str([call.conversation.turns for call in follower.model.calls])
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("name", ENGINES)
-@cases(25)
-@given(talk=TALKS)
-@example(talk=CARRIED_OVER)
-def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk) -> None:
-    """Before and after each compaction at the limit, and after two that are asked for."""
+@cases(40)
+@given(talk=TALKS, fresh=st.sampled_from([no_files, files_of]))
+@example(talk=CARRIED_OVER, fresh=no_files)
+def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk, fresh: FreshFiles) -> None:
+    """Before and after each compaction at the limit, and after two that are asked for.
+
+    Files come back as planned, inside the limit, and no summary is made of them.
+    """
 
     async def run() -> None:
-        follower = await follow(ENGINES[name](), talk)
+        follower = await follow(ENGINES[name](), talk, fresh)
         for _ in range(2):
             await follower.compact(FORCED)
         if follower.turns:
             newest = turns_of(talk)[-1][0].blocks[0]
             assert isinstance(newest, TextBlock)
             check_sent(follower.sent(), newest.text)
+        limit = follower.engine.gate(follower.engine_input, AUTO).limit
+        assert all(done.post_tokens <= limit for done in follower.done if done.restored)
+        if name in ("agentcore", "runtime"):
+            assert "line 0 of" not in str([call.conversation.turns for call in follower.model.calls])
 
     asyncio.run(run())
 

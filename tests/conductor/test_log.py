@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar.conductor.contract import Compaction, CompactionStatus, ContextUsage
 from sidecar.conductor.events import (
     CompactionSummaryDelta,
@@ -209,7 +210,8 @@ def test_the_log_is_bounded_by_its_text_too(payload: Payload, running: bool) -> 
 payloads = st.sampled_from([TextDelta("m", "x"), Message("m", ()), ToolProgress("t", "x"), FINISHED, NOTICE])
 
 
-@given(st.lists(st.tuples(payloads, st.integers(1, 1_500)), max_size=8))
+@cases(60)
+@given(st.lists(st.tuples(payloads, st.integers(1, 900)), max_size=8))
 def test_a_short_log_forgets_only_deltas(told: list[tuple[Payload, int]]) -> None:
     log = make_log()
     everything = [payload for payload, n in told for _ in range(n)]

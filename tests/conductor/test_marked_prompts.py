@@ -16,11 +16,18 @@ from sidecar.llmgateway.scripted import Call, Say
 
 TASK = "Never touch main.py. Rename the parser to reader, everywhere, and run the tests after it."
 SUMMARY = "# Objective\nRename the parser.\n# Guardrails\nnone\n# Carryover\nnone"
-MARKS = [
-    pytest.param(mark.strip(), id=f"{name}: {mark[:20].strip()}")
+MARKS = {
+    name: [mark.strip() for mark in (*make().marks.summaries, *make().marks.files)]
     for name, make in ENGINES.items()
-    for mark in (*make().marks.summaries, *make().marks.files)
+}
+CASES = [
+    pytest.param(engine, mark, id=f"{engine}: {mark[:20].strip()}")
+    for engine in ENGINES
+    for name, marks in MARKS.items()
+    for mark in marks
+    if engine == "windowBudget" or name in (engine, "windowBudget")
 ]
+"""Each engine with its own marks and those of the usual engine, which meets all of them."""
 
 
 def prompts_in(conversation: Conversation) -> list[str]:
@@ -34,8 +41,7 @@ def prompts_in(conversation: Conversation) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("mark", MARKS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "mark"), CASES)
 async def test_a_prompt_that_begins_like_a_digest_is_sent_word_for_word_after_a_compaction(
     make_stage: Any, engine: str, mark: str
 ) -> None:

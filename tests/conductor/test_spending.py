@@ -81,7 +81,7 @@ sheets = st.builds(
 )
 
 
-@cases(150)
+@cases(80)
 @given(
     sheet=sheets,
     calls=st.lists(st.tuples(st.booleans(), usages), min_size=1, max_size=30),
