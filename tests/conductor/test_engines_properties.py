@@ -17,11 +17,11 @@ from model_cards import card
 from properties import cases
 from sidecar import boot
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engine import CompactionPlan, EngineInput, FreshFile, FreshFiles, SessionEngine
+from sidecar.conductor.engine import CompactionPlan, FreshFile, FreshFiles, SessionEngine
 from sidecar.conversation import FileRead, History
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
-from talks import AUTO, FORCED, OVERHEAD, TALKS, Follower, Talk, no_files, turns_of
+from talks import AUTO, FORCED, TALKS, Follower, Talk, input_of, no_files, turns_of
 from turns import check_whole, texts
 
 ENGINES = {name: engine for name, engine in boot.ENGINES.items() if name != "none"}
@@ -121,14 +121,11 @@ def test_an_engine_that_was_fed_bit_by_bit_judges_like_one_that_sees_all_at_once
     history = History()
     slow = ENGINES[name]()
 
-    def as_input(history: History) -> EngineInput:
-        return EngineInput(history=history, card=card(8_000), overhead_tokens=OVERHEAD, context_tokens=0)
-
     for turn in (turn for exchange in turns_of(talk) for turn in exchange):
         history = history.extended([entry_of(turn)])
-        given = as_input(history)
+        given = input_of(history, card(8_000))
         assert slow.gate(given, AUTO) == ENGINES[name]().gate(given, AUTO)
-    given = as_input(history)
+    given = input_of(history, card(8_000))
     assert parts_of(slow.plan(given, FORCED)) == parts_of(ENGINES[name]().plan(given, FORCED))
-    other = as_input(History(history[:2]))
+    other = input_of(History(history[:2]), card(8_000))
     assert slow.gate(other, AUTO) == ENGINES[name]().gate(other, AUTO)

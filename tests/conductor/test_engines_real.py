@@ -13,7 +13,7 @@ from recorded_sessions import WITH_CALLS, read_records, recordings, turn_of
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engine import CompactionRequest, EngineDeps, EngineInput, PlannedCompaction
+from sidecar.conductor.engine import EngineDeps, PlannedCompaction
 from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
 from sidecar.conductor.window.compaction.compacting import KEEPING, fold
 from sidecar.conversation import History
@@ -22,13 +22,12 @@ from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
-from talks import no_files
+from talks import AUTO, input_of, no_files
 from turns import check_whole
 
 pytestmark = pytest.mark.slow
 
 MAX_RECORDS = 260
-OVERHEAD = 300
 
 
 def read_turns(path: Path) -> list[Turn]:
@@ -39,16 +38,6 @@ def read_turns(path: Path) -> list[Turn]:
         found = list(group)
         turns += [ToolTurn(tuple(b for each in found for b in each.blocks))] if are_results else found
     return list(heal(turns))
-
-
-def as_input(history: History, window: int) -> EngineInput:
-    return EngineInput(
-        history=history,
-        card=card(window),
-        summarizer_card=card(window),
-        overhead_tokens=OVERHEAD,
-        context_tokens=0,
-    )
 
 
 @pytest.mark.parametrize("path", recordings(WITH_CALLS, each=1))
@@ -62,7 +51,7 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int, wri
     unless nothing but the newest prompt is left, and in the mean a fifth of the window is said before the
     next one.
     """
-    recorded = read_turns(path)
+    recorded, model_card = read_turns(path), card(window)
     engine = ENGINES[engine_name]()
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
     invoke = model if writes else None
@@ -71,16 +60,15 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int, wri
     n_compactions = 0
     for each in recorded:
         history = history.extended([entry_of(each)])
-        given = as_input(history, window)
-        gate = engine.gate(given, CompactionRequest(force=False))
+        given = input_of(history, model_card)
+        gate = engine.gate(given, AUTO)
         if isinstance(each, AssistantTurn) or not gate.over:
             continue
-        request = CompactionRequest(force=False)
-        plan = engine.plan(given, request)
+        plan = engine.plan(given, AUTO)
         if isinstance(plan, NoOp):
             continue
         plan = keeping.chronicle.add_to_plan(plan, engine, given, gate.limit)
-        planned = PlannedCompaction(engine, request, given, gate, plan)
+        planned = PlannedCompaction(engine, AUTO, given, gate, plan)
         done = await fold(planned, EngineDeps(invoke, CancelToken(), 10.0))
         if isinstance(done, NoOp):
             continue
@@ -88,8 +76,7 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int, wri
             done = await step(planned, done, keeping)
         assert done.post_tokens < done.pre_tokens
         history = committed(history, done)
-        given = as_input(history, window)
-        after = engine.gate(given, CompactionRequest(force=False))
+        after = engine.gate(input_of(history, model_card), AUTO)
         assert after.tokens < gate.tokens
         kinds = [entry.kind for entry in history if entry.kind != "summary"]
         assert not after.over or kinds == ["user"], "a prompt that alone is over the limit stays whole"

@@ -33,7 +33,7 @@ from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
-from talks import Follower
+from talks import Follower, input_of
 from turns import assistant, user
 
 WINDOW = 16_000
@@ -89,9 +89,7 @@ class Session:
 
     @property
     def engine_input(self) -> EngineInput:
-        return EngineInput(
-            history=self.history, card=CARD, summarizer_card=CARD, overhead_tokens=1_000, context_tokens=0
-        )
+        return input_of(self.history, CARD, 1_000)
 
     async def play(self, number: int) -> None:
         turns, facts = one_round(number)

@@ -9,14 +9,15 @@ from typing import Any, Literal
 import pytest
 
 from bare_sessions import compaction_settings
-from histories import entry_of
+from histories import entry_of, history_of
 from model_cards import card
-from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
+from sidecar.conductor.engine import CompactionPlan, CompactionRequest
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import AssistantTurn, CostSheet, Turn
 from sidecar.llmgateway.scripted import Say
+from talks import input_of
 from turns import assistant, user
 
 DEAR = CostSheet(3.0, 15.0, 0.30, 3.75)
@@ -66,9 +67,7 @@ def test_none_comes_before_a_share_of_the_window_beside_the_overhead(overhead: i
 def test_a_compaction_by_price_keeps_a_shorter_tail() -> None:
     """The digest is paid for once, and each token of the tail in every later request."""
     turns: list[Turn] = [user("go on"), assistant(ANSWER * 2)] * 60
-    given = EngineInput(
-        history=History(map(entry_of, turns)), card=card(60_000), overhead_tokens=0, context_tokens=0
-    )
+    given = input_of(history_of(turns), card(60_000), 0)
     grounds: tuple[Literal["price"] | None, ...] = (None, "price")
     plans = [
         WindowBudgetEngine().plan(given, CompactionRequest(limit_by=by, force=False, policy=LIMIT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -107,6 +108,18 @@ def prompts_in(turns: Sequence[Turn]) -> set[str]:
     return set(re.findall(r"<(p\d+)>", str(turns)))
 
 
+def input_of(history: History, model: ModelCard, overhead_tokens: int = OVERHEAD, **more: Any) -> EngineInput:
+    """Return *history* as an engine is given it, for a *model* that writes its own summaries."""
+    return EngineInput(
+        history=history,
+        card=model,
+        summarizer_card=model,
+        overhead_tokens=overhead_tokens,
+        context_tokens=0,
+        **more,
+    )
+
+
 async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
     return {path: FreshFile(path, problem="notFound") for path in paths}
 
@@ -130,13 +143,7 @@ class Follower:
 
     @property
     def engine_input(self) -> EngineInput:
-        return EngineInput(
-            history=self.history,
-            card=self.card,
-            summarizer_card=self.card,
-            overhead_tokens=OVERHEAD,
-            context_tokens=0,
-        )
+        return input_of(self.history, self.card)
 
     @property
     def compaction_input(self) -> EngineInput:

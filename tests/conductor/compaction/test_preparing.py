@@ -32,7 +32,7 @@ from sidecar.llmgateway.contract import (
     TextEmission,
 )
 from sidecar.llmgateway.scripted import Hang, Say, ScriptedModel
-from talks import AUTO, TALKS, Talk, turns_of
+from talks import AUTO, TALKS, Talk, input_of, turns_of
 from turns import text
 
 ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 120
@@ -129,18 +129,8 @@ async def test_a_preparation_ends_with_its_cause(make_stage: Any, cause: str) ->
 @given(TALKS, st.integers(0, 40))
 async def test_a_prepared_compaction_keeps_no_less_than_another(talk: Talk, moment: int) -> None:
     turns = [turn for exchange in turns_of(talk) for turn in exchange]
-    engine = WindowBudgetEngine()
+    engine, model = WindowBudgetEngine(), card(talk.window)
     history = History().extended(map(entry_of, turns[:moment]))
-
-    def engine_input(**more: Any) -> EngineInput:
-        return EngineInput(
-            history=history,
-            card=card(talk.window),
-            summarizer_card=card(talk.window),
-            overhead_tokens=300,
-            context_tokens=0,
-            **more,
-        )
 
     def deps() -> EngineDeps:
         return EngineDeps(ScriptedModel([[Say(PREPARED)]], when_exhausted="repeat"), CancelToken(), 9)
@@ -149,9 +139,9 @@ async def test_a_prepared_compaction_keeps_no_less_than_another(talk: Talk, mome
         plan = engine.plan(given, AUTO)
         return plan if isinstance(plan, NoOp) else await engine.compact(given, AUTO, plan, deps())
 
-    made = await engine.prepare(engine_input(), AUTO, deps())
+    made = await engine.prepare(input_of(history, model), AUTO, deps())
     history = history.extended(map(entry_of, turns[moment:]))
-    results = [await compact(engine_input(prepared=each)) for each in (None, made)]
+    results = [await compact(input_of(history, model, prepared=each)) for each in (None, made)]
     plain, ahead = results
     if not isinstance(plain, CompactionResult) or not isinstance(ahead, CompactionResult):
         assert plain == ahead

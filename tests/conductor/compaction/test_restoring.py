@@ -11,7 +11,6 @@ from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
     WOULD_NOT_SHRINK,
     CompactionPlan,
-    EngineInput,
     FreshFile,
     PlannedCompaction,
 )
@@ -27,8 +26,10 @@ from sidecar.conductor.window.compaction.restoring import (
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.text.touches import Touch
-from talks import FORCED
+from talks import FORCED, input_of
 from turns import assistant, user
+
+CARD = card(100_000)
 
 
 def gate_of(limit: int, tokens: int = 0) -> Gate:
@@ -45,10 +46,6 @@ def plan_of(low: int, usual: int, high: int, *, before: int = 1_000, cut: int = 
         low_tokens=low,
         high_tokens=high,
     )
-
-
-def input_of(history: History, overhead_tokens: int = 0) -> EngineInput:
-    return EngineInput(history=history, card=card(100_000), overhead_tokens=overhead_tokens, context_tokens=0)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +73,7 @@ def test_a_plan_that_may_save_nothing_says_so(found: CompactionPlan, weighed: Co
     ],
 )
 def test_the_budget_of_restored_files(limit: int, before: int, after: int, tokens: int) -> None:
-    assert files_budget(input_of(History(), 300), gate_of(limit), before, after) == tokens
+    assert files_budget(input_of(History(), CARD, 300), gate_of(limit), before, after) == tokens
 
 
 READ_A = FileRead(path="a.py", uri="file:///a.py", hash="h", source="disk")
@@ -89,7 +86,9 @@ def test_the_most_that_files_take_holds_for_the_engine_and_for_the_meter(line: s
     """Of indented lines an engine counts four times the tokens of the meter, of Chinese ones half of them."""
     history = history_of([user("w" * 4_000), assistant("done"), user("go on")])
     plan = plan_of(500, 2_000, 4_000, before=20_000, cut=2)
-    planned = PlannedCompaction(ENGINES["windowBudget"](), FORCED, input_of(history), gate_of(60_000), plan)
+    planned = PlannedCompaction(
+        ENGINES["windowBudget"](), FORCED, input_of(history, CARD), gate_of(60_000), plan
+    )
     fresh = {"a.py": FreshFile("file:///a.py", line * 40, READ_A)}
     found = restore_uses([FileUse("a.py", touches=[Touch(path="a.py", kind="read")])], fresh, 8_000)
     projected, tokens = project_files(planned, found, fresh)
@@ -101,6 +100,6 @@ def test_the_most_that_files_take_holds_for_the_engine_and_for_the_meter(line: s
 
 def test_a_file_of_the_last_entry_before_the_cut_comes_back_and_one_behind_it_is_in_view() -> None:
     prompt = Entry(user("the file"), "user", reads=(READ_A,), node_id="1")
-    given = input_of(History([prompt, entry_of(assistant("Seen.")), entry_of(user("go on"))]))
+    given = input_of(History([prompt, entry_of(assistant("Seen.")), entry_of(user("go on"))]), CARD)
     in_view = [len(use.shown) for cut in (1, 0) for use in rank_kept(given, plan_of(1, 1, 1, cut=cut))]
     assert in_view == [0, 1]
