@@ -79,7 +79,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "capabilities/test_tools.py::test_a_tool_that_may_change_something_asks_first",
         "capabilities/test_listing.py::test_outside_is_asked_for",
         "capabilities/test_grep.py::test_outside_is_asked_for",
-        "conductor/test_permissions.py::test_without_a_client_the_question_is_rejected",
+        "conductor/test_permissions.py::test_without_a_controller_the_question_is_rejected",
         "conductor/test_permissions.py::test_a_question_without_an_answer_expires_and_listeners_are_notified",
     ),
     "Commands that only read inside these folders are no action.": (
