@@ -386,7 +386,7 @@ class Workspace:
         One edit may be reported in several changes, with pauses; only the last one shows whether the editor
         has altered it.
         """
-        wanted, now = text_hash(text), before
+        wanted = text_hash(text)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._edit_settles_s):
                 while True:
@@ -395,6 +395,8 @@ class Workspace:
                     if now.hash == wanted:
                         return now
                     await moved.wait()
+        # The time may have run out while the file was being looked at.
+        now = await self.view(before.path)
         if now.hash == before.hash:
             raise FileAccessError(
                 "unwritable",

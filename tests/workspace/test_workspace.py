@@ -200,7 +200,7 @@ class TestWriteThroughTheEditor:
         assert await write == buffer_view(file, "ours", 6)
 
     async def test_what_the_editor_made_of_it_is_the_truth(self, file: Path) -> None:
-        workspace = Workspace(edit_settles_s=0.01)
+        workspace = Workspace(edit_settles_s=0)
         Landing(workspace, reports="ours, formatted").open(file)
         view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert view.text == "ours, formatted"
@@ -225,7 +225,7 @@ class TestWriteThroughTheEditor:
         await check_problem(write, "changedSinceRead")
 
     async def test_an_editor_that_says_yes_and_does_nothing(self, file: Path) -> None:
-        workspace = Workspace(edit_settles_s=0.01)
+        workspace = Workspace(edit_settles_s=0)
         Landing(workspace, reports=None).open(file)
         write = workspace.write(file, "ours", expected_hash=text_hash("mine"))
         assert "never reported" in (await check_problem(write, "unwritable")).message
