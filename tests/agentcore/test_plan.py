@@ -162,6 +162,12 @@ SMALL = fit_budget(1000, 200, 100)
 """Threshold 800, tail 100, a fresh view under 700 of which a summary has 100 at least."""
 
 
+def planned(messages: list[AgentMessage]) -> CutPlan:
+    plan = plan_compaction(messages, SMALL)
+    assert plan is not None
+    return plan
+
+
 def outline(plan: CutPlan | None) -> tuple[int, int, int] | None:
     return None if plan is None else (plan.cut, plan.turn_start, plan.pinned)
 
@@ -222,14 +228,12 @@ OVERSIZED = {
 def test_oversized_items_are_shrunk_without_a_model(
     messages: list[AgentMessage], shrink: tuple[tuple[int, int], ...], kept: int
 ) -> None:
-    plan = plan_compaction(messages, SMALL)
-    assert plan is not None
+    plan = planned(messages)
     assert (plan.cut, plan.shrink, plan.kept_tokens) == (0, shrink, kept)
 
 
 def test_too_little_to_condense_is_no_reason_to_stay_over_the_threshold(draw: Draw) -> None:
-    plan = plan_compaction([*draw("u", 5), *draw("ua", 450)], SMALL)
-    assert plan is not None
+    plan = planned([*draw("u", 5), *draw("ua", 450)])
     assert (plan.cut, plan.shrink) == (0, ((2, 345),))
 
 
@@ -243,19 +247,16 @@ def test_two_oversized_items_are_not_both_kept() -> None:
 
 def test_a_batch_larger_than_the_window_keeps_its_pairs_and_is_shrunk(draw: Draw) -> None:
     messages = [*draw("ua" * 10), *draw("uct", 600)]
-    plan = plan_compaction(messages, SMALL)
-    assert plan is not None
+    plan = planned(messages)
     assert (plan.cut, plan.kept_tokens) == (20, SMALL.hard)
     assert plan.shrink == ((20, 526), (21, 87), (22, 87))
 
 
 def test_a_prompt_too_large_to_be_carried_is_cut(draw: Draw) -> None:
     """Three quarters of the threshold are carried whole, more is cut to a half of it."""
-    whole = plan_compaction([*draw("ua" * 10), *draw("u", 600), *draw("ct" * 10)], SMALL)
-    assert whole is not None
+    whole = planned([*draw("ua" * 10), *draw("u", 600), *draw("ct" * 10)])
     assert (whole.pinned, whole.shrink) == (20, ())
-    cut = plan_compaction([*draw("ua" * 10), *draw("u", 601), *draw("ct" * 10)], SMALL)
-    assert cut is not None
+    cut = planned([*draw("ua" * 10), *draw("u", 601), *draw("ct" * 10)])
     assert (cut.pinned, cut.shrink) == (20, ((20, 400),))
 
 
@@ -275,6 +276,5 @@ def test_force_compacts_what_fits(draw: Draw, letters: str, expected: tuple[int,
 
 def test_a_summary_alone_is_not_summarised_again(draw: Draw) -> None:
     assert plan_compaction([*draw("S", 500), *draw("uct", 99)], SMALL) is None
-    plan = plan_compaction([*draw("S", 500), *draw("uct", 120)], SMALL)
-    assert plan is not None
+    plan = planned([*draw("S", 500), *draw("uct", 120)])
     assert (plan.cut, plan.dropped_count) == (0, 0)

@@ -25,15 +25,6 @@ EVENT = TextDeltaEvent("x")
 ONE, TWO = (initial_snapshot(session_id=each, model="m") for each in ("one", "two"))
 
 
-def test_events_reach_every_handler_in_the_order_they_subscribed() -> None:
-    ledger, heard = RunLedger(), list[tuple[str, RunEvent]]()
-    ledger.subscribe(lambda event: heard.append(("first", event)))
-    ledger.subscribe(lambda event: heard.append(("second", event)))
-    ledger.publish(EVENT)
-    assert heard == [("first", EVENT), ("second", EVENT)]
-    assert ledger.size == 2
-
-
 def test_one_handler_is_one_subscription() -> None:
     ledger, heard = RunLedger(), list[RunEvent]()
     ledger.subscribe(heard.append)
@@ -54,7 +45,9 @@ def test_an_exception_of_one_handler_keeps_the_event_from_no_other() -> None:
     ledger.subscribe(boom)
     ledger.subscribe(heard.append)
     ledger.publish(EVENT)
-    assert heard == [EVENT]
+    ledger.clear()
+    ledger.publish(EVENT)
+    assert (heard, ledger.size) == ([EVENT], 0)
 
 
 def test_cancellation_is_never_swallowed() -> None:
@@ -88,14 +81,6 @@ def test_an_event_reaches_every_handler_that_was_subscribed_when_it_began() -> N
     assert heard == ["first", "second"]
     ledger.publish(EVENT)
     assert heard == ["first", "second", "first", "third"]
-
-
-def test_clear_drops_everybody() -> None:
-    ledger, heard = RunLedger(), list[RunEvent]()
-    ledger.subscribe(heard.append)
-    ledger.clear()
-    ledger.publish(EVENT)
-    assert (heard, ledger.size) == ([], 0)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def said(of: RoomEvent) -> str:
     return content.body if isinstance(content, TextContent) else str(getattr(content, "result", ""))
 
 
-@pytest.mark.parametrize("path", recordings(AGENTS, each=2))
+@pytest.mark.parametrize("path", recordings(AGENTS, each=1))
 @pytest.mark.parametrize("max_tokens", [8000, 60_000])
 async def test_recorded_sessions_stay_within_their_budget(path: Path, max_tokens: int) -> None:
     """Followed a few events at a time, with everything before in the inner memory."""

@@ -8,12 +8,13 @@ from typing import Any
 
 from fake_tools import FunctionTools
 from memory_journal import MemoryJournal
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Call, Say, Script, ScriptedModel
 from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import AgentConfig, ToolCall
+from turns import assistant, user
 
-DIGEST = UserTurn((TextBlock("what was read so far"),))
+DIGEST = user("what was read so far")
 SCRIPT: Script = [[Call("read", {"n": 1})], [Call("read", {"n": 2})], [Say("done")]]
 
 
@@ -40,28 +41,21 @@ class Host:
         return create_agent(AgentConfig("m", tools=FunctionTools(read=read)), deps)
 
 
-def sent(host: Host) -> list[list[str]]:
-    return [[turn.role for turn in call.conversation.turns] for call in host.model.calls]
-
-
 async def test_the_host_is_asked_before_each_call_with_all_that_was_said_stored() -> None:
     host = Host()
     await host.agent().submit("read both")
     assert [len(turns) for turns in host.seen] == [1, 3, 5]
-    assert sent(host) == [
-        ["user"],
-        ["user", "assistant", "tool"],
-        ["user", "assistant", "tool", "assistant", "tool"],
-    ]
+    sent = [" ".join(turn.role for turn in call.conversation.turns) for call in host.model.calls]
+    assert sent == ["user", "user assistant tool", "user assistant tool assistant tool"]
 
 
 async def test_the_run_goes_on_from_what_the_host_has_made_of_the_history() -> None:
     host = Host(3)
     final = await host.agent().submit("read both")
-    prompt = UserTurn((TextBlock("read both"),))
+    prompt = user("read both")
     assert host.model.calls[-1].conversation.turns == (DIGEST, prompt)
     assert final.phase == "settled"
-    assert tuple(final.messages) == (DIGEST, prompt, AssistantTurn((TextBlock("done"),)))
+    assert tuple(final.messages) == (DIGEST, prompt, assistant("done"))
 
 
 async def test_a_host_that_fails_ends_the_run_in_a_fault() -> None:
