@@ -276,7 +276,7 @@ class TestAbort:
         results = [block for block in (await run).messages[-1].blocks if isinstance(block, ToolResultBlock)]
         assert [(block.call_id, block.is_error) for block in results] == [(each, True) for each in ids]
 
-    async def test_abort_of_an_agent_at_rest_does_nothing(self) -> None:
+    async def test_abort_ends_a_stream_that_sends_nothing_and_does_nothing_at_rest(self) -> None:
         stage = AgentStage([Say("x"), Hang()], [Say("y")])
         stage.agent.abort()
         assert stage.agent.snapshot().phase == "idle"
@@ -284,7 +284,10 @@ class TestAbort:
         await stage.reach(lambda now: now.phase == "streaming")
         stage.agent.abort()
         stage.agent.abort()
-        assert (await run).phase == "faulted"
+        final = await run
+        assert final.error == RunError("aborted", "the run was aborted")
+        assert (final.messages, final.stop) == ((user("hi"), assistant("x")), "aborted")
+        assert stage.kinds[-1] == "faulted"
         stage.agent.abort()
         assert (await stage.agent.submit("ho")).messages[-1] == assistant("y")
 
@@ -299,16 +302,6 @@ class TestAbort:
         stage = AgentStage([Say("x")], [Say("y")], journal=Slow())
         final = await stage.agent.submit("hi")
         assert final.messages == (user("hi"), assistant("x"), user("ho"), assistant("y"))
-
-    async def test_abort_ends_a_stream_that_sends_nothing(self) -> None:
-        stage = AgentStage([Say("par"), Hang()])
-        run = stage.submit("hi")
-        await stage.reach(lambda now: now.phase == "streaming")
-        stage.agent.abort()
-        final = await run
-        assert final.error == RunError("aborted", "the run was aborted")
-        assert (final.messages, final.stop) == ((user("hi"), assistant("par")), "aborted")
-        assert stage.kinds[-1] == "faulted"
 
     async def test_abort_before_the_run_has_taken_a_step(self) -> None:
         stage = AgentStage([Say("never")])
