@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from repository import ROOT, modules
+from repository import ONE_TEST, ROOT, modules
 
 TESTS = ROOT / "tests"
 
@@ -81,13 +81,6 @@ def test_the_table_is_needed_and_true() -> None:
     assert [pattern for pattern in TESTED_IN if not any(fnmatchcase(name, pattern) for name in hidden)] == []
 
 
-ONE_TEST = re.compile(
-    r"""(?mx)
-    ^(?P<indent>\ *)(?P<marks>(?:@.*\n(?:(?P=indent)[\ )].*\n)*(?P=indent))*)
-    (?:async\ )?def\ (?P<name>test_\w+)
-    (?P<does>.*\n(?:(?:(?P=indent)[\ )].*)?\n)*)
-    """
-)
 DOCSTRING = re.compile(r'^ +"""(?:.|\n)*?"""\n', re.MULTILINE)
 
 

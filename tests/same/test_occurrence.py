@@ -5,7 +5,6 @@ What cannot occur has no place in the schema. Golden messages do not count: they
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from repository import ONE_TEST
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.methods import (
     CLIENT_NOTIFICATIONS,
@@ -200,39 +200,47 @@ def wanted_on(face: str) -> Iterator[str]:
 
 
 @cache
-def seen_on(face: str) -> frozenset[str]:
-    """Return what occurs on *face* in the records."""
-    return frozenset(each for name in NAMES if name not in TEXTS for each in _read_record(name, face))
+def seen_in_records() -> Mapping[str, frozenset[str]]:
+    """Return what occurs in the records, by the face that it occurs on."""
+    found: Mapping[str, set[str]] = {"lsp": set(), "acp": set()}
+    for name in NAMES:
+        if name not in TEXTS:
+            for face, each in _read_record(name):
+                found[face].add(each)
+    return {face: frozenset(seen) for face, seen in found.items()}
 
 
-def _read_record(name: str, wanted: str) -> Iterator[str]:
+def _read_record(name: str) -> Iterator[tuple[str, str]]:
     asked: dict[tuple[str, Any], str] = {}
     lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     for face, side, message in messages_of(lines, name.partition("-")[0]):
-        if face != wanted:
-            continue
-        method, number = str(message.get("method", "")).removeprefix("_"), message.get("id")
-        if method in _MESSAGES:
-            asked[side, number] = method
-            yield method
-            params = message.get("params", {})
-            yield from found_in_shape(_MESSAGES[method].params.__name__, params)
-            if method == "sidecar/event":
-                yield from _read_event(params["kind"], params["data"])
-        elif method == "session/update":
-            meta = message["params"]["update"].get("_meta", {})
-            ours = meta.get("sidecar", {})
-            kind = "compaction" if "contextCompaction" in meta else "usage" if "window" in ours else ""
-            for each, data in {kind: ours, **ours}.items():
-                yield from _read_event(each, data) if each in EVENTS else ()
-            yield from UPDATES.get(message["params"]["update"]["sessionUpdate"], ())
-        elif "error" in message:
-            yield f"error {(message['error'].get('data') or {}).get('kind')}"
-        elif "result" in message:
-            other = "-->" if side == "<--" else "<--"
-            if (row := _REQUESTS.get(asked.get((other, number), ""))) is not None:
-                yield f"answer to {row.name}"
-                yield from found_in_shape(row.result.__name__, message["result"])
+        yield from ((face, each) for each in _read_message(message, side, asked))
+
+
+def _read_message(message: Mapping[str, Any], side: str, asked: dict[tuple[str, Any], str]) -> Iterator[str]:
+    """Yield what occurs in a message; *asked* has the requests before it by side and number, and gets it."""
+    method, number = str(message.get("method", "")).removeprefix("_"), message.get("id")
+    if method in _MESSAGES:
+        asked[side, number] = method
+        yield method
+        params = message.get("params", {})
+        yield from found_in_shape(_MESSAGES[method].params.__name__, params)
+        if method == "sidecar/event":
+            yield from _read_event(params["kind"], params["data"])
+    elif method == "session/update":
+        meta = message["params"]["update"].get("_meta", {})
+        ours = meta.get("sidecar", {})
+        kind = "compaction" if "contextCompaction" in meta else "usage" if "window" in ours else ""
+        for each, data in {kind: ours, **ours}.items():
+            yield from _read_event(each, data) if each in EVENTS else ()
+        yield from UPDATES.get(message["params"]["update"]["sessionUpdate"], ())
+    elif "error" in message:
+        yield f"error {(message['error'].get('data') or {}).get('kind')}"
+    elif "result" in message:
+        other = "-->" if side == "<--" else "<--"
+        if (row := _REQUESTS.get(asked.get((other, number), ""))) is not None:
+            yield f"answer to {row.name}"
+            yield from found_in_shape(row.result.__name__, message["result"])
 
 
 def _read_event(kind: str, data: Any) -> Iterator[str]:
@@ -262,23 +270,19 @@ def seen_elsewhere(face: str) -> set[str]:
 
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
-def test_what_the_schema_names_occurs(face: str) -> None:
-    seen = seen_on(face) | seen_elsewhere(face)
-    assert [each for each in wanted_on(face) if each not in seen] == []
-
-
-@pytest.mark.parametrize("face", ["lsp", "acp"])
-def test_what_occurs_in_the_day_is_not_looked_for_elsewhere(face: str) -> None:
-    wanted = set(wanted_on(face))
+def test_what_the_schema_names_occurs_in_the_day_or_is_looked_for_elsewhere(face: str) -> None:
+    wanted, in_records = [*wanted_on(face)], seen_in_records()[face]
+    seen = in_records | seen_elsewhere(face)
+    assert [each for each in wanted if each not in seen] == []
     rows = [each for row in ELSEWHERE.values() for each in row.get(face, ())]
-    assert [each for each in rows if each in seen_on(face) or each not in wanted] == []
+    assert [each for each in rows if each in in_records or each not in wanted] == []
 
 
-@pytest.mark.parametrize(("path", "name"), ELSEWHERE)
-def test_the_named_test_is_there_and_has_the_words(path: str, name: str) -> None:
-    text = (_TESTS / path).read_text(encoding="utf-8")
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    (test,) = (each for each in ast.parse(text).body if isinstance(each, functions) and each.name == name)
-    source = ast.unparse(test)
-    words = {re.split("[ .]", each)[-1] for row in ELSEWHERE[path, name].values() for each in row}
-    assert [word for word in words if word not in source] == []
+def test_the_named_tests_are_there_and_have_the_words() -> None:
+    missing = []
+    for (path, name), seen in ELSEWHERE.items():
+        text = (_TESTS / path).read_text(encoding="utf-8")
+        source = {test["name"]: test[0] for test in ONE_TEST.finditer(text)}
+        words = {re.split("[ .]", each)[-1] for row in seen.values() for each in row}
+        missing += [(name, word) for word in words if word not in source.get(name, "")]
+    assert missing == []

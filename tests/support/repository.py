@@ -27,6 +27,15 @@ def headings(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+ONE_TEST = re.compile(
+    r"""(?mx)
+    ^(?P<indent>\ *)(?P<marks>(?:@.*\n(?:(?P=indent)[\ )].*\n)*(?P=indent))*)
+    (?:async\ )?def\ (?P<name>test_\w+)
+    (?P<does>.*\n(?:(?:(?P=indent)[\ )].*)?\n)*)
+    """
+)
+"""A test in the text of a module, with its decorators: much faster than a tree of each module."""
+
 PACKAGE = ROOT / "sidecar"
 
 
