@@ -295,7 +295,7 @@ SAID: dict[str, tuple[str, ...]] = {
     ),
     "adds the results of a search to each prompt, with any engine": (
         "conductor/test_knowledge.py::test_every_engine_sends_the_results",
-        "e2e/test_engines.py::test_the_workspace_is_searched_with_any_engine",
+        "e2e/test_engines.py::test_the_workspace_is_searched",
     ),
     "`workspace` searches the files, unsaved text included": (
         "rooms/knowledge/test_workspace_folder.py::test_an_unsaved_buffer_is_found_before_its_file",

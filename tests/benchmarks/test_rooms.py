@@ -21,8 +21,7 @@ from sidecar.rooms.knowledge.sessions import SessionsIndex
 from sidecar.rooms.knowledge.words import choose_ranking_words, query_words
 from sidecar.rooms.knowledge.workspace import FilesIndex
 from sidecar.rooms.memory import MemoryResult, SlidingWindowMemory, SummarizingMemory
-from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut
-from sidecar.rooms.memory.estimate import event_tokens
+from sidecar.rooms.memory.budget import MemoryLimits
 from sidecar.rooms.memory.plan import plan_retrieve, view_with_summary
 from sidecar.rooms.memory.summaries import SummaryChain
 
@@ -44,25 +43,6 @@ T = TypeVar("T")
 def event(number: int, n_chars: int) -> RoomEvent:
     """An event of a size."""
     return RoomEvent(id=f"e{number}", room_id="r", source=SOURCE, content=TextContent("x" * n_chars))
-
-
-def test_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
-    """Twice the events, about twice the time: counting, cutting and fitting."""
-    events = [event(number, 400) for number in range(20_000)]
-    limits = MemoryLimits(max_context_tokens=50_000)
-
-    def step(n_events: int) -> None:
-        window = events[:n_events]
-        cut = plan_cut(
-            MemoryLoad(room=limits.max_context_tokens, window=[event_tokens(each) for each in window]), limits
-        )
-        assert cut is not None
-        fit_items([], window[cut:], limits.max_context_tokens)
-
-    half, whole = fastest(lambda: step(10_000), lambda: step(20_000), rounds=15)
-    measured(benchmark, lambda: step(20_000))
-    tell(f"budget step: 10,000 events {half * 1e3:.1f} ms, 20,000 {whole * 1e3:.1f} ms: {whole / half:.2f}x")
-    assert whole / half <= 2.3
 
 
 def test_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFixture) -> None:

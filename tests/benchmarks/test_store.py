@@ -59,23 +59,6 @@ def test_the_1000th_append_costs_what_the_10th_costs(benchmark: BenchmarkFixture
     assert long < 2 * short
 
 
-def test_an_append_is_far_cheaper_than_reading_a_long_session(
-    benchmark: BenchmarkFixture, tmp_path: Path
-) -> None:
-    store = SessionStore(tmp_path)
-
-    async def load_and_append() -> tuple[float, float]:
-        await store.journal("s").record([user(number) for number in range(10_000)])
-        journal = store.journal("s")
-        start = time.perf_counter()
-        await journal.load()
-        return time.perf_counter() - start, await append_seconds(journal, -1)
-
-    load, append = measured(benchmark, lambda: asyncio.run(load_and_append()))
-    tell(f"10,000 turns: load {load * 1e3:.0f} ms, append {append * 1e3:.2f} ms: {load / append:.0f}x")
-    assert append < load / 10
-
-
 def test_summaries_cost_less_than_half_of_whole_sessions(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
 

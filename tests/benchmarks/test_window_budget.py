@@ -1,18 +1,16 @@
 """What the window budget costs as a session grows.
 
-A gate costs what is new. A plan and a digest cost their own size, since weights and facts are collected as
-messages arrive; the five milliseconds for a hundred thousand messages are this room's promise, everything
-else is a ratio. What cannot be kept, a list seen for the first time, is linear.
+A message costs its weight and its facts when it arrives; a list seen for the first time is linear, and
+everything is a ratio. Gates and plans are measured for every engine, in test_engines.py.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import log
 from statistics import median
@@ -20,30 +18,21 @@ from statistics import median
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from model_cards import card
 from sidecar.chronicle import Chronicle
-from sidecar.conductor.session_ops import compact_messages, messages_to_turns
+from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Conversation,
-    DoneEmission,
-    Emission,
-    StreamOptions,
     TextBlock,
     ToolCallBlock,
 )
-from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
     AssistantMessage,
-    BudgetRequest,
     Message,
     PrefixMeter,
     ToolResultMessage,
     Transcript,
     UserMessage,
     local_fallback_digest,
-    read_meter,
 )
 from sidecar.window_budget.message import blocks_of
 
@@ -60,10 +49,6 @@ def turn(number: int) -> list[Message]:
 
 def session(n_messages: int) -> list[Message]:
     return [message for number in range(n_messages // 4) for message in turn(number)]
-
-
-async def stub_summariser(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
-    yield DoneEmission(AssistantTurn((TextBlock("# Objective\nlook at the list"),)))
 
 
 def best(action: Callable[[], object], rounds: int = 7) -> float:
@@ -100,27 +85,6 @@ def slope(found: dict[int, float]) -> float:
     return exponent
 
 
-def test_the_gate_after_one_more_message_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> None:
-    """Bridge aside, a session's whole step: weigh, collect facts, gate."""
-    options, new = BudgetRequest(card=card(200_000, 4096)), turn(1)
-
-    def measure() -> dict[int, float]:
-        found = {}
-        for size in (1000, 10_000, 100_000):
-            transcript, seconds = Transcript.of(session(size)), []
-            for _ in range(500):
-                started = time.perf_counter()
-                for message in new:
-                    transcript = transcript.extend([message])
-                    read_meter(transcript, options)
-                seconds.append((time.perf_counter() - started) / len(new))
-            found[size] = median(seconds)
-        return found
-
-    found = report(benchmark, measure)
-    assert found[100_000] < 1.5 * found[1000]
-
-
 def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkFixture) -> None:
     """Weigh one more message, compare, find the cut."""
     new = turn(1)
@@ -144,29 +108,6 @@ def test_the_meter_costs_the_same_up_to_a_million_messages(benchmark: BenchmarkF
 
     found = report(benchmark, measure)
     assert found[1_000_000] < 2 * found[1000]
-
-
-@pytest.mark.parametrize("invoke", [None, stub_summariser], ids=["local digest", "stub summariser"])
-def test_planning_and_condensing_is_bounded(benchmark: BenchmarkFixture, invoke: ModelInvoker | None) -> None:
-    """Five microseconds for each folded message, whose text is made when it is needed and kept nowhere."""
-    request = BudgetRequest(card=card(20_000, 4096), summarizer_card=card(200_000, 4096))
-
-    async def time_one(transcript: Transcript) -> float:
-        started = time.perf_counter()
-        record = await compact_messages(transcript, request, invoke=invoke)
-        spent = time.perf_counter() - started
-        assert record.noop is None
-        assert record.summary_source == ("localFallback" if invoke is None else "model")
-        return spent
-
-    async def fastest(transcript: Transcript) -> float:
-        return min([await time_one(transcript) for _ in range(15)])
-
-    def measure() -> dict[int, float]:
-        return {size: asyncio.run(fastest(Transcript.of(session(size)))) for size in (1000, 10_000, 100_000)}
-
-    found = report(benchmark, measure)
-    assert slope(found) <= 1.1
 
 
 @pytest.mark.parametrize(

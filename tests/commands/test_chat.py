@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon_in_memory import client_in_memory
 from sidecar.commands.talking import actions, app, typing
 from sidecar.commands.talking.app import read_branch
 from sidecar.commands.talking.rendering import MarkdownStream, diff_lines
 from sidecar.commands.talking.talk import Talk
 from sidecar.commands.talking.typing import PastedImages, find_image, open_history, read_prompt
 from sidecar.commands.terminal import Screen
-from sidecar_client import ClientEvent, SidecarClient
+from sidecar_client import ClientEvent
 
 PIECES = [
     "# A\n",
@@ -183,18 +184,19 @@ class ChoosingUser:
     def type(self, text: str) -> None: ...
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("then", "told"),
     [("turn", "are back; /undo takes them away"), ("words", "pinned from the next request on")],
 )
-async def test_a_thinned_entry_is_looked_at_and_brought_back(tmp_path: Path, then: str, told: str) -> None:
+async def test_a_thinned_entry_is_looked_at_and_brought_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, told: str
+) -> None:
     long = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 30
     talk = [{"role": role, "content": f"{at} {long}"} for at in range(20) for role in ("user", "assistant")]
     (tmp_path / "talk.json").write_text(json.dumps(talk))
     models, out = {"m": {"scripted": [], "contextWindow": 32_000}}, io.StringIO()
-    env = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home")}
-    async with SidecarClient.spawn(cwd=tmp_path, env=env, options={"models": models}) as client:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
+    async with client_in_memory(tmp_path, options={"models": models}) as client:
         imported = await client.session_import(path=str(tmp_path / "talk.json"), cwd=str(tmp_path), model="m")
         session = await client.load_session(str(imported.sid))
         user = ChoosingUser(then)

@@ -158,26 +158,24 @@ async def test_dropped_content_of_a_compaction_is_recalled(
     assert "[this conversation, user, " in found
 
 
-@pytest.mark.parametrize("engine", [*COMPACTING, "none"])
-async def test_the_workspace_is_searched_with_any_engine(
-    client: SidecarClient, project: Path, provider: FakeProvider, engine: str
+async def test_the_workspace_is_searched(
+    client: SidecarClient, project: Path, provider: FakeProvider
 ) -> None:
-    session = await client.start_session(project, model=MODEL, engine=engine)
+    session = await client.start_session(project, model=MODEL)
     await client.session_set_config_option(session.sid, "knowledge", "workspace")
     found = await until_found(lambda: session.run("where is printer_42 defined?"), provider, "printer_42")
     assert "[workspace] printer.py:" in found
 
 
-@pytest.mark.parametrize("engine", ["agentcore", "windowBudget"])
 async def test_the_loss_is_shown_and_nothing_is_out_of_reach(
-    client: SidecarClient, project: Path, provider: FakeProvider, engine: str
+    client: SidecarClient, project: Path, provider: FakeProvider
 ) -> None:
     """A fact that a summary let go is listed with its node, pinned, and back; so are the turns themselves."""
 
     def is_sent(text: str) -> bool:
         return any(text in _text(message["content"]) for message in provider.sent[-1]["messages"])
 
-    session = await client.start_session(project, model=MODEL, engine=engine)
+    session = await client.start_session(project, model=MODEL)
     detail = "The gardener prefers tulips that she planted by the seventh gate."
     for number in range(12):
         await session.run(f"{detail if number == 3 else ''} Part {number}. " + "Roses and lilies. " * 150)

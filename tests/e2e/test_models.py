@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon_in_memory import client_in_memory
 from provider_fakes import (
     Called,
     Cut,
@@ -23,7 +24,6 @@ from provider_fakes import (
     frame,
 )
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar_client import SidecarClient
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -147,7 +147,7 @@ async def test_an_answer_of_odd_types_ends_its_turn_and_no_other(
     async with fake_provider("openai-chat", [unknown, parts, SAYS]) as fake:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
-        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+        async with client_in_memory(project) as client, asyncio.timeout(60):
             session = await client.start_session(project, model="openai:some-model")
             kinds = [[event.kind async for event in session.stream(prompt)] for prompt in ("1", "2", "3")]
             usage = await session.usage()
@@ -165,7 +165,7 @@ async def test_arguments_of_any_depth_end_their_turn_and_no_other(
     async with fake_provider("openai-chat", [deep, SAYS]) as fake:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
-        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+        async with client_in_memory(project) as client, asyncio.timeout(60):
             session = await client.start_session(project, model="openai:some-model")
             kinds = [[event.kind async for event in session.stream(prompt)] for prompt in ("1", "2")]
             await session.close()
@@ -223,7 +223,7 @@ async def test_the_models_on_offer_are_the_newest_first_without_the_mock(
     pages = {"/v1/models": {"data": [{"id": "qwen3:8b"}]}}
     async with fake_provider("openai-chat", [SAYS], pages) as fake:
         monkeypatch.setenv("OLLAMA_BASE_URL", f"{fake.http.url}/v1")
-        async with SidecarClient.spawn(cwd=project) as client, asyncio.timeout(60):
+        async with client_in_memory(project) as client, asyncio.timeout(60):
             session = await client.start_session(project)
             options = await client.session_set_config_option(session.sid, "permissions", "ask")
     (model,) = (option for option in options.config_options if option.id == "model")

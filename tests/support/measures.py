@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from types import FrameType
+from cProfile import Profile
 from typing import TypeVar
 
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -28,19 +28,9 @@ T = TypeVar("T")
 
 def count_steps(action: Callable[[], object]) -> int:
     """Return how many functions are called while *action* runs, those written in C included."""
-    n_calls = 0
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal n_calls
-        n_calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        action()
-    finally:
-        sys.setprofile(before)
-    return n_calls
+    profile = Profile()  # in C, ten times as fast as a function for each call
+    profile.runcall(action)
+    return sum(each.callcount for each in profile.getstats())
 
 
 def fastest(*works: Callable[[], object], rounds: int) -> list[float]:
