@@ -261,13 +261,22 @@ def text_of_turn(turn: Turn) -> str:
 
 
 def prompt_title(blocks: Sequence[Block]) -> str:
-    """Return a title for a conversation that begins with *blocks*: its first line, shortened.
+    """Return a title for a conversation that begins with *blocks*: the first line typed, shortened.
 
-    >>> prompt_title([TextBlock("Fix the parser\\nplease")])
+    Where only files came it is the name of the first.
+
+    >>> prompt_title([TextBlock("[a.py](file:///x/a.py)"), TextBlock("Fix the parser\\nplease")])
     'Fix the parser'
     """
-    lines = prompt_text(blocks).strip().splitlines()
+    typed = [block for block in blocks if not (isinstance(block, TextBlock) and _FILE.fullmatch(block.text))]
+    lines = _FILE.sub(r"\1\2", prompt_text(typed).strip() or prompt_text(blocks)).strip().splitlines()
     return one_line(lines[0], _TITLE_CHARS) if lines else "Image"
+
+
+_FILE: Final = re.compile(
+    r'\[([^\]\n]*)\]\([a-z][\w+.-]*:[^\s)]*\)|<attached uri="[^"]*?([^"/]*)">.*', re.DOTALL
+)
+"""A file that a client links to or attaches, and its name."""
 
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:

@@ -78,10 +78,24 @@ def test_a_refusal_names_the_place_in_the_content(
     assert caught.value.message == message
 
 
-def test_a_title_is_the_first_line_shortened() -> None:
-    assert prompt_title((TextBlock("  Fix   the parser\nplease"),)) == "Fix the parser"
-    assert prompt_title((TextBlock("x" * 100),)) == "x" * 59 + "…"
-    assert prompt_title((ImageBlock("image/png", "AA=="),)) == "Image"
+LINK = {"type": "resource_link", "uri": "file:///x/a.py", "name": "a.py"}
+FILE = {"type": "resource", "resource": {"uri": "file:///x/b.py", "text": "b = 1"}}
+FIX = {"type": "text", "text": "  Fix   the parser\nplease"}
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ([FIX], "Fix the parser"),
+        ([{"type": "text", "text": "x" * 100}], "x" * 59 + "…"),
+        ([{"type": "image", "mimeType": "image/png", "data": "AA=="}], "Image"),
+        ([LINK, FILE, FIX], "Fix the parser"),
+        ([LINK], "a.py"),
+        ([FILE], "b.py"),
+    ],
+)
+def test_a_title_is_the_first_line_typed_or_the_name_of_a_file(content: list[Any], title: str) -> None:
+    assert prompt_title(content_to_prompt(content)) == title
 
 
 def test_a_command_of_the_host_is_shown_as_it_was_typed() -> None:
