@@ -16,11 +16,11 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
     Usage,
-    UserTurn,
 )
 from sidecar.llmgateway.gateway import PROVIDERS, mock_model
+from turns import user
 
-HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
+HELLO = Conversation((user("hello"),))
 
 
 async def test_mock_1_streams_fixed_text_and_its_usage() -> None:

@@ -21,11 +21,11 @@ from sidecar.llmgateway.contract import (
     ModelCard,
     StreamOptions,
     TextBlock,
-    UserTurn,
 )
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from turns import user
 
-HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
+HELLO = Conversation((user("hello"),))
 MINE = """
 [providers.mine]
 base_url = "{url}/v1"
@@ -286,7 +286,7 @@ async def test_an_unknown_name_is_an_error_emission(tmp_path: Path) -> None:
     assert "provider:model, such as openai:gpt-5" in only.error.message
 
 
-LONG = Conversation((UserTurn((TextBlock("words " * 6_000),)),))
+LONG = Conversation((user("words " * 6_000),))
 
 
 @pytest.mark.processes
@@ -368,8 +368,7 @@ async def test_the_time_of_silence_is_a_setting(tmp_path: Path, monkeypatch: pyt
         models = registry(tmp_path, "model_idle_timeout_s = 0.2\n")
         failures: list[str] = []
         options = StreamOptions(on_retry=lambda *told: failures.append(told[-1].message))
-        hello = Conversation((UserTurn((TextBlock("hi"),)),))
-        *_, done = [each async for each in models.invoker("openai:some-model")(hello, options)]
+        *_, done = [each async for each in models.invoker("openai:some-model")(HELLO, options)]
         await models.aclose()
     assert isinstance(done, DoneEmission)
     assert "it sent nothing for 0.2 s" in failures[0]

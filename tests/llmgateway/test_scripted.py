@@ -27,7 +27,6 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
-    UserTurn,
 )
 from sidecar.llmgateway.scripted import (
     Call,
@@ -40,8 +39,9 @@ from sidecar.llmgateway.scripted import (
     WaitFor,
     script_from_json,
 )
+from turns import user
 
-ASKED = Conversation((UserTurn((TextBlock("go"),)),))
+ASKED = Conversation((user("go"),))
 OPTIONS = StreamOptions()
 
 

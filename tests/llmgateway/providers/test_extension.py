@@ -26,13 +26,13 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
 from sidecar.llmgateway.providers.sanitize import Sanitizer
 from sidecar.llmgateway.providers.serving import ADAPTERS
+from turns import assistant, user
 
 MODELS = (
     "anthropic:claude-sonnet-5-5",
@@ -69,18 +69,18 @@ def talk(seed: int, signature: str) -> list[Turn]:
     chance, turns, n_calls = random.Random(seed), list[Turn](), 0
     for prompt in range(6):
         picture = [ImageBlock("image/png", PIXEL)] if chance.random() < 0.2 else []
-        turns.append(UserTurn((TextBlock(f"prompt {prompt} é🙂"), *picture)))
+        turns.append(user(f"prompt {prompt} é🙂", *picture))
         for _ in range(chance.randrange(3)):
             thought = [ThinkingBlock("hm", signature)] if chance.random() < 0.7 else []
             said: list[Block] = [TextBlock("I look.")] if chance.random() < 0.5 else []
             numbers = range(n_calls, n_calls + chance.randrange(1, 3))
             calls = [ToolCallBlock(f"call_{n}", "read", {"path": f"{n}"}) for n in numbers]
             n_calls = numbers.stop
-            turns.append(AssistantTurn((*thought, *said, *calls)))
+            turns.append(assistant(*thought, *said, *calls))
             turns.append(ToolTurn(tuple(ToolResultBlock(call.id, {"lines": 1}) for call in calls)))
             if chance.random() < 0.2:
-                turns.append(UserTurn((TextBlock("rather the other one"),)))
-        turns.append(AssistantTurn((ThinkingBlock("so", signature), TextBlock(f"answer {prompt}"))))
+                turns.append(user("rather the other one"))
+        turns.append(assistant(ThinkingBlock("so", signature), f"answer {prompt}"))
     return turns
 
 

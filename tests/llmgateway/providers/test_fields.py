@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -18,7 +17,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers.fields import TurnMemo, find_tool, join_roles
 from sidecar.llmgateway.providers.openai_chat import MessageWriter
 from sidecar.llmgateway.providers.quirks import dialect_of
-from turns import user
+from turns import assistant, calling, user
 
 A, B, C, D = map(user, "abcd")
 
@@ -53,7 +52,7 @@ def test_only_what_follows_the_first_change_is_written_again(
 
 
 def test_neighbours_of_one_role_are_joined_and_nothing_that_was_written_changes() -> None:
-    answer, results = AssistantTurn((TextBlock("x"),)), ToolTurn((ToolResultBlock("1", "y"),))
+    answer, results = assistant("x"), ToolTurn((ToolResultBlock("1", "y"),))
     written: list[list[dict[str, Any]]] = [[{"n": 0}], [{"n": 1}], [{"n": 2}], [], [{"n": 4}]]
     joined = list(join_roles((results, A, B, answer, C), written))
     assert joined == [("user", [{"n": 0}, {"n": 1}, {"n": 2}]), ("user", [{"n": 4}])]
@@ -62,9 +61,9 @@ def test_neighbours_of_one_role_are_joined_and_nothing_that_was_written_changes(
 
 def test_the_tool_of_a_result_is_that_of_the_last_call_with_its_id_before_it() -> None:
     turns = (
-        AssistantTurn((ToolCallBlock("call_0", "read", {}),)),
+        calling(ToolCallBlock("call_0", "read", {})),
         ToolTurn((ToolResultBlock("call_0", "x"),)),
-        AssistantTurn((ToolCallBlock("call_0", "grep", {}), ToolCallBlock("call_1", "ls", {}))),
+        calling(ToolCallBlock("call_0", "grep", {}), ToolCallBlock("call_1", "ls", {})),
         ToolTurn((ToolResultBlock("call_0", "y"),)),
     )
     assert [find_tool(turns, 1, "call_0"), find_tool(turns, 3, "call_0")] == ["read", "grep"]

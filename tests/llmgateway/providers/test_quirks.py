@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from model_cards import provider_card
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
-    CostSheet,
-    ModelCard,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
@@ -22,7 +21,6 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     Turn,
     Usage,
-    UserTurn,
 )
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
@@ -30,13 +28,14 @@ from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
 from sidecar.llmgateway.providers.http_calls import ReportedFailureError
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.quirks import QUIRKS
+from turns import user
 
 Check: TypeAlias = Callable[[], None]
 
 READ = ToolDescriptor("read", "Read a file.", {"type": "object", "properties": {}})
 THOUGHT = ThinkingBlock("hm", "chat:reasoning_content")
 CALLED: Sequence[Turn] = (
-    UserTurn((TextBlock("hi"),)),
+    user("hi"),
     AssistantTurn((THOUGHT, ToolCallBlock("call_1", "read", {}))),
     ToolTurn((ToolResultBlock("call_1", "data"),)),
 )
@@ -48,18 +47,7 @@ def call_of(name: str, turns: Sequence[Turn] = CALLED[:1], **options: Any) -> Mo
     provider = PROVIDERS_BY_NAME.get(provider_id) or Provider(
         provider_id, "openai-chat", "https://example.com"
     )
-    card = ModelCard(
-        name,
-        provider.id,
-        provider.api,
-        model,
-        context_window=100_000,
-        max_output_tokens=8_000,
-        modalities=("text",),
-        reasoning=True,
-        cost=CostSheet(0, 0),
-        wire_id=model,
-    )
+    card = provider_card(provider.api, model, provider.id)
     endpoint = Endpoint(provider, provider.base_url, Key("k", "test"))
     return ModelCall(Conversation(tuple(turns), tools=(READ,)), StreamOptions(**options), card, endpoint)
 
@@ -150,7 +138,7 @@ def details_come_back() -> None:
 
 
 def bridge_stays_where_it_is() -> None:
-    turns = (*CALLED, UserTurn((TextBlock("stop"),)))
+    turns = (*CALLED, user("stop"))
     roles = [
         message["role"] for message in OpenAIChat().request(call_of("mistral:devstral-2", turns))["messages"]
     ]

@@ -343,6 +343,13 @@ async def test_a_signature_on_text_goes_back_behind_it(on_stage: StageMaker) -> 
         ),
         pytest.param(
             "anthropic-messages",
+            "claude-opus-5",
+            {"thinking": "off"},
+            {"thinking": {"type": "disabled"}, "output_config": None},
+            id="anthropic: no thinking where it can be turned off",
+        ),
+        pytest.param(
+            "anthropic-messages",
             "claude-opus-4-8",
             {},
             {"thinking": None},
