@@ -380,6 +380,25 @@ async def test_a_clear_choice_counts_and_all_else_is_cancelled(
     assert changes == ([is_running] if way is IN_A_PANEL and option == "yes" else [])
 
 
+HUNKS = [{"diff": 0, "hunk": 1, "accepted": False}]
+
+
+@pytest.mark.parametrize(
+    ("way", "reply"),
+    [
+        pytest.param(IN_FULL, {**chosen("yes"), "hunks": HUNKS}, id="beside the choice"),
+        pytest.param(
+            IN_A_PANEL, {"outcome": chosen("yes"), "_meta": {"sidecar": {"hunks": HUNKS}}}, id="in the meta"
+        ),
+    ],
+)
+async def test_parts_of_a_change_are_answered_apart(way: Way, reply: Any) -> None:
+    client = await way.client()
+    client.ask(1, way.face.ours("fake/ask"))
+    client.reply((await client.call(way.method))["id"], reply)
+    assert (await client.answer(1))["result"] == {**chosen("yes"), "hunks": HUNKS}
+
+
 @pytest.mark.parametrize("way", [IN_FULL, WITH_BUTTONS, IN_A_PANEL])
 async def test_a_client_that_errs_or_leaves_has_not_answered_and_an_expired_question_is_withdrawn(
     way: Way,
@@ -412,6 +431,13 @@ ACCEPTED = {"action": "accept", "content": {"q1": "SQLite"}}
         *(
             pytest.param(FORM_IN_FULL, FORM, reply, None, id=f"another reply, {reply}")
             for reply in (None, "yes", {}, {"action": 1})
+        ),
+        pytest.param(
+            FORM_IN_FULL,
+            FORM,
+            {"action": "accept", "content": [1]},
+            ElicitationAnswer("accept"),
+            id="content of another shape",
         ),
         pytest.param(WITH_BUTTONS, FORM, {"title": "SQLite"}, ACCEPT, id="a button"),
         pytest.param(WITH_BUTTONS, FORM, None, CANCEL, id="closed"),

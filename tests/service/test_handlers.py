@@ -349,6 +349,17 @@ async def test_nodes_are_dropped_and_brought_back(start_talk: Any) -> None:
     assert await client.call("session/read", sid=sid) == read
 
 
+async def test_a_text_and_a_node_are_pinned_listed_and_taken_away(start_talk: Any) -> None:
+    _, client, sid = await start_talk([[Say("one")]], "1")
+    first = (await client.call("session/read", sid=sid))["nodes"][0]
+    text = (await client.call("context/pin", sid=sid, text="the port is 7341"))["pin"]
+    node = (await client.call("context/pin", sid=sid, nodeId=first["id"]))["pin"]
+    assert (await client.call("context/pin", sid=sid))["pins"] == [text, node]
+    assert (await client.call("context/pin", sid=sid, unpin=text["pinId"]))["pins"] == [node]
+    for params in ({"factId": "f0"}, {"text": "a", "unpin": "b"}):
+        assert (await refused(client.call("context/pin", sid=sid, **params))).kind == "invalidParams"
+
+
 async def test_files_come_back_as_they_are_now(make_desk: Any) -> None:
     desk = make_desk([[Call("read", {"path": "a.py"})], [Say("read")]])
     file = desk.folder / "a.py"
