@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -20,8 +17,8 @@ import pytest
 
 from sidecar.cli import main
 
-if sys.platform != "win32":
-    import pty
+if os.name != "nt":
+    from terminals import TIMEOUT_S, Screened
 
 pytestmark = [
     pytest.mark.e2e,
@@ -30,7 +27,6 @@ pytestmark = [
 ]
 
 SIDECAR = (sys.executable, "-m", "sidecar")
-_TIMEOUT_S = 60.0
 
 Command: TypeAlias = Callable[..., tuple[int, str, str]]
 """Runs a command; returns its exit code, its output and its errors."""
@@ -58,43 +54,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, **private, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-class Terminal:
-    """A command in a terminal, and whoever sits at it."""
-
-    def __init__(self, folder: Path, environment: dict[str, str], *arguments: str) -> None:
-        self.shown = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.execve(sys.executable, (*SIDECAR, *arguments), environment)
-
-    def wait_for(self, text: str) -> None:
-        """Return once *text* is shown; what was shown up to it is forgotten."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while text not in self.shown:
-            assert time.monotonic() < deadline, f"no {text!r} in {self.shown}"
-            assert self._read(), f"it ended without {text!r}: {self.shown}"
-        self.shown = self.shown.partition(text)[2]
-
-    def type(self, text: str) -> None:
-        os.write(self.fd, text.encode())
-
-    def wait(self) -> int:
-        """Return the exit code once it has ended; all that was shown is in ``shown``."""
-        while self._read():
-            pass
-        os.close(self.fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def _read(self) -> bool:
-        readable, _, _ = select.select([self.fd], [], [], _TIMEOUT_S)
-        data = b""
-        with contextlib.suppress(OSError):  # how a terminal says that its program has ended
-            data = os.read(self.fd, 65536) if readable else b""
-        self.shown += re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
-        return bool(data)
-
-
 def run(project: Path, environment: dict[str, str], *arguments: str, **more: str) -> tuple[int, str, str]:
     """Run a command without a terminal; return its exit code, its output and its errors."""
     ran = subprocess.run(
@@ -105,7 +64,7 @@ def run(project: Path, environment: dict[str, str], *arguments: str, **more: str
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=_TIMEOUT_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert "Traceback" not in ran.stderr
@@ -135,40 +94,40 @@ def command(
 def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     project: Path, environment: dict[str, str]
 ) -> None:
-    chat = Terminal(project, environment, "chat", "--plain")
-    chat.wait_for("» ")
+    chat = Screened(project, environment, "chat", "--plain")
+    chat.wait_for_next("» ")
     chat.type("run `env sleep 60`\n")
-    chat.wait_for("allow?")
+    chat.wait_for_next("allow?")
     chat.type("y\n")
-    chat.wait_for("\n")
+    chat.wait_for_next("\n")
     chat.type("\x03")
-    chat.wait_for("stopping; Ctrl-C again leaves at once")
-    chat.wait_for("tokens")
+    chat.wait_for_next("stopping; Ctrl-C again leaves at once")
+    chat.wait_for_next("tokens")
     chat.type("\x03")
-    chat.wait_for("Ctrl-C again leaves")
+    chat.wait_for_next("Ctrl-C again leaves")
     chat.type("\x03")
-    assert chat.wait() == 130
-    assert "Traceback" not in chat.shown
-    sid = re.search(r"--resume (\w+)", chat.shown)
+    assert chat.end() == 130
+    assert "Traceback" not in chat.text
+    sid = re.search(r"--resume (\w+)", chat.text)
     assert sid is not None
 
-    again = Terminal(project, environment, "chat", "--plain", "--resume", sid[1][:6])
-    again.wait_for("continues: run `env sleep 60`")
-    again.wait_for("» ")
+    again = Screened(project, environment, "chat", "--plain", "--resume", sid[1][:6])
+    again.wait_for_next("continues: run `env sleep 60`")
+    again.wait_for_next("» ")
     again.type("what is in a.py?\n")
-    again.wait_for("answer = 42")
-    again.wait_for("» ")
+    again.wait_for_next("answer = 42")
+    again.wait_for_next("» ")
     again.type("/files\n")
-    again.wait_for("a.py\tfresh")
+    again.wait_for_next("a.py\tfresh")
     again.type("\x04")
-    assert again.wait() == 0
+    assert again.end() == 0
 
 
 def test_a_session_without_a_prompt_is_not_kept(project: Path, environment: dict[str, str]) -> None:
-    chat = Terminal(project, environment, "chat", "--plain")
-    chat.wait_for("» ")
+    chat = Screened(project, environment, "chat", "--plain")
+    chat.wait_for_next("» ")
     os.kill(chat.pid, signal.SIGTERM)
-    assert chat.wait() == 130
+    assert chat.end() == 130
     assert run(project, environment, "sessions") == (0, "", "")
 
 
@@ -185,19 +144,19 @@ def test_run_answers_on_stdout_and_writes_notes_to_stderr(project: Path, environ
 
 
 def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: dict[str, str]) -> None:
-    chat = Terminal(project, environment, "chat", "--plain")
-    chat.wait_for("» ")
+    chat = Screened(project, environment, "chat", "--plain")
+    chat.wait_for_next("» ")
     chat.type("/fork\n")
-    chat.wait_for("There is nothing to fork yet")
+    chat.wait_for_next("There is nothing to fork yet")
     chat.type("what is in a.py?\n")
-    chat.wait_for("answer = 42")
-    chat.wait_for("tokens")
+    chat.wait_for_next("answer = 42")
+    chat.wait_for_next("tokens")
     chat.type("/fork\n")
-    chat.wait_for("A copy of this conversation begins")
+    chat.wait_for_next("A copy of this conversation begins")
     chat.type("where is answer?\n")
-    chat.wait_for("tokens")
+    chat.wait_for_next("tokens")
     chat.type("\x04")
-    assert chat.wait() == 0
+    assert chat.end() == 0
     _, out, _ = run(project, environment, "sessions")
     turns = sorted(int(line.split("\t")[2]) for line in out.splitlines())
     assert len(turns) == 2
@@ -335,9 +294,9 @@ def test_a_demonstration_that_is_stopped_puts_the_folder_back(
     project: Path, environment: dict[str, str]
 ) -> None:
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()}
-    demo = Terminal(project, environment, "demo")
+    demo = Screened(project, environment, "demo")
     demo.wait_for("stale, with the new hash")
     os.kill(demo.pid, signal.SIGTERM)
-    assert demo.wait() == 130
-    assert "Traceback" not in demo.shown
+    assert demo.end() == 130
+    assert "Traceback" not in demo.text
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in project.iterdir()} == before

@@ -40,6 +40,7 @@ class Screened:
         program: Sequence[str] = SIDECAR,
     ) -> None:
         self.raw = b""
+        self._n_found = 0
         self.columns = columns
         self.screen = pyte.HistoryScreen(columns, _ROWS, history=5000)
         self._stream = pyte.ByteStream(self.screen)
@@ -74,6 +75,14 @@ class Screened:
                 assert self.read_some(), f"it ended without {found!r}:\n{self.text}"
             else:
                 self.read_some(0.05)
+
+    def wait_for_next(self, text: str) -> None:
+        """Return once a text is written behind the one that was waited for before; it has no colours."""
+        wanted, deadline = text.encode(), time.monotonic() + TIMEOUT_S
+        while (at := self.raw.find(wanted, self._n_found)) < 0:
+            assert time.monotonic() < deadline, f"no {text!r} in\n{self.text}"
+            assert self.read_some(), f"it ended without {text!r}:\n{self.text}"
+        self._n_found = at + len(wanted)
 
     def type(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
