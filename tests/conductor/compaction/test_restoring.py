@@ -18,6 +18,7 @@ from sidecar.conductor.window.compaction.file_use import FileUse
 from sidecar.conductor.window.compaction.planner import weigh_plan
 from sidecar.conductor.window.compaction.restoring import (
     files_budget,
+    find_gone,
     project_files,
     rank_kept,
     restore_uses,
@@ -30,6 +31,7 @@ from talks import FORCED, input_of
 from turns import assistant, user
 
 CARD = card(100_000)
+READ = Touch(path="a.py", kind="read")
 
 
 def gate_of(limit: int, tokens: int = 0) -> Gate:
@@ -90,7 +92,7 @@ def test_the_most_that_files_take_holds_for_the_engine_and_for_the_meter(line: s
         ENGINES["windowBudget"](), FORCED, input_of(history, CARD), gate_of(60_000), plan
     )
     fresh = {"a.py": FreshFile("file:///a.py", line * 40, READ_A)}
-    found = restore_uses([FileUse("a.py", touches=[Touch(path="a.py", kind="read")])], fresh, 8_000)
+    found = restore_uses([FileUse("a.py", touches=[READ])], fresh, 8_000)
     projected, tokens = project_files(planned, found, fresh)
     entry = restored_entry(found.pieces[0], fresh["a.py"])
     assert tokens == {"a.py": entry_tokens(entry)}
@@ -103,3 +105,20 @@ def test_a_file_of_the_last_entry_before_the_cut_comes_back_and_one_behind_it_is
     given = input_of(History([prompt, entry_of(assistant("Seen.")), entry_of(user("go on"))]), CARD)
     in_view = [len(use.shown) for cut in (1, 0) for use in rank_kept(given, plan_of(1, 1, 1, cut=cut))]
     assert in_view == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("use", "problem", "gone"),
+    [
+        pytest.param(FileUse("a.py", is_known=True), "notFound", [("a.py", "deleted")], id="a file, read"),
+        pytest.param(FileUse("a.py", is_known=True), None, [], id="one that is still there"),
+        pytest.param(FileUse("a.py"), "notFound", [], id="a word of a command line"),
+        pytest.param(
+            FileUse("a.py", is_known=True, shown=[(READ, "x")]), "notFound", [], id="one that is in view"
+        ),
+    ],
+)
+def test_a_file_is_named_as_gone_where_it_was_one_and_is_out_of_view(
+    use: FileUse, problem: str | None, gone: list[tuple[str, str]]
+) -> None:
+    assert [*find_gone([use], {"a.py": FreshFile("file:///a.py", problem=problem)})] == gone
