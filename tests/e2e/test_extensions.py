@@ -173,9 +173,11 @@ class TestCommands:
         assert "outside of it" not in sent
         assert place.asked[0] == "Use the command /look of this folder"
 
-    async def test_a_new_file_is_found_by_help(self, place: Place) -> None:
+    async def test_a_new_file_is_listed_and_found_by_help(self, place: Place) -> None:
         session = await place.open(DONE)
         place.write("~/commands/new.md", "Something new.")
+        listed = await session.client.extension_list(session.sid)
+        assert [each.name for each in listed.commands] == ["new"]
         assert "- `/new`: Something new." in (await session.run("/help")).text
         await session.run("/new")
         assert "Something new." in (await prompts_of(session))[0]
