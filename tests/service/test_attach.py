@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from reference_page import golden
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.contract import PermissionAnswer
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Notice
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.protocol.methods import METHODS
@@ -85,6 +86,26 @@ async def test_an_observer_receives_every_event_and_no_question(make_desk: Any) 
     (resolved,) = observer.sink.notifications("sidecar/permission/resolved")
     assert (resolved["outcome"], resolved["by"]) == ("allow_once", "owner")
     assert observer.events("settled") == owner.events("settled")
+
+
+async def test_a_client_that_attaches_later_answers_the_open_question(make_desk: Any) -> None:
+    desk = make_desk([[Call("write", {"path": "a.txt", "content": "x"})], [Say("done")]])
+    owner, late, is_asked = desk.client("owner"), desk.client("late"), asyncio.Event()
+
+    async def is_away(request: PermissionRequest) -> PermissionAnswer:
+        is_asked.set()
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # never set
+
+    owner.sink.request_permission, late.sink.answer = is_away, YES
+    sid = await desk.talk(owner)
+    asking = asyncio.ensure_future(desk.ask(owner, sid, "write it"))
+    await is_asked.wait()
+    await late.call("attach", sid=sid, mode="observe")
+    assert late.sink.asked == []
+    await late.call("attach", sid=sid)
+    await asking
+    assert len(late.sink.asked) == 1
+    assert (desk.folder / "a.txt").exists()
 
 
 async def test_each_prompt_names_the_client_it_came_from(make_desk: Any) -> None:
