@@ -238,9 +238,9 @@ def test_the_memory_facade_is_empty() -> None:
     ("module", "unloaded"),
     [
         pytest.param(
-            "sidecar_client",
+            "sidecar_client.sync",
             (
-                *("pygls", "lsprotocol", "rich"),
+                *("pygls", "lsprotocol", "rich", "watchfiles", "sidecar.server"),
                 *("sidecar.runtime", "sidecar.window_budget", "sidecar.conductor.session"),
             ),
             id="the client and the protocol load no part of a daemon",
