@@ -246,11 +246,6 @@ def test_the_memory_facade_is_empty() -> None:
             id="the client and the protocol load no part of a daemon",
         ),
         pytest.param(
-            "sidecar.transport.lifetime, sidecar.transport.streams",
-            ("pygls", "lsprotocol", "cattrs", "psutil"),
-            id="the transport is light",
-        ),
-        pytest.param(
             "sidecar.server, sidecar.commands.serve",
             (
                 "argparse",
@@ -269,10 +264,8 @@ def test_the_memory_facade_is_empty() -> None:
         pytest.param(
             "sidecar.cli, sidecar.acp, sidecar.commands.serve",
             (
-                "argparse",
-                "pathlib",
-                "sidecar.workspace",
-                "sidecar.conductor.contract",
+                *("argparse", "pathlib", "cattrs", "pygls", "rich", "watchfiles"),
+                *("sidecar.boot", "sidecar.conductor", "sidecar.runtime", "sidecar.workspace"),
                 "sidecar.protocol.codec",
             ),
             id="and so does an agent",

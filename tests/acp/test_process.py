@@ -206,10 +206,3 @@ def test_nothing_but_the_protocol_is_on_standard_output(agent: Agent, tmp_path: 
     agent.read_until(lambda message: message.get("id") == "p")
     assert all(message["jsonrpc"] == "2.0" for message in agent.messages)
     assert agent.ended() == 0
-
-
-def test_initialize_is_answered_before_anything_heavy_is_loaded() -> None:
-    heavy = ("sidecar.boot", "sidecar.conductor", "sidecar.runtime", "cattrs", "pygls", "rich", "watchfiles")
-    code = f"import sys, sidecar.acp; print([name for name in {heavy!r} if name in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"

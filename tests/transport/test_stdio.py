@@ -80,7 +80,7 @@ WIRE = (
         pytest.param(("sidecar.transport.stdio",), {"asyncio", "msgspec", "logging"}, id="taking them"),
         pytest.param(
             WIRE,
-            {"pygls", "lsprotocol", "cattrs", "attrs", "watchfiles", "rich", "sidecar.conductor"},
+            {"pygls", "lsprotocol", "cattrs", "attrs", "psutil", "watchfiles", "rich", "sidecar.conductor"},
             id="the wire below the front ends",
         ),
     ],
