@@ -163,6 +163,12 @@ class SessionRoom:
         """Return the tokens of the events from *start* to *stop*, or to the end for None."""
         return self.before[-1 if stop is None else stop] - self.before[start]
 
+    def tokens_to_send(self, event: RoomEvent) -> int:
+        """Return the tokens of the turns to send for *event*."""
+        if event.content is self.events[self.at_turn(event.index)].content:
+            return event_tokens(event)
+        return event_tokens(replace(event, content=_content_of(self.turns_to_send(event))))
+
     def share_of_newest(self, tokens: int) -> int:
         """Return the most that one event may take, so that the newest prompt and another fit in *tokens*."""
         newest = [at for at in range(self.front(), len(self.events)) if at != self.prompt][-1:]
@@ -232,8 +238,8 @@ class RoomCut(Value):
 
     @property
     def tokens(self) -> int:
-        """Their tokens."""
-        return sum(map(event_tokens, self.events))
+        """Their tokens, as they are sent: a shortened one may take less than it was given."""
+        return sum(map(self.room.tokens_to_send, self.events))
 
     def turns(self) -> list[Turn]:
         """Return their turns."""
