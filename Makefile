@@ -27,7 +27,7 @@ slow: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
 
 # The suite without the tests that start processes or servers, and with a tenth of the cases of each property; in
-# less than a minute on two cores.
+# little more than a minute on two cores.
 quick: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile=quick \
 		-m "not e2e and not processes and not slow and not postgres"

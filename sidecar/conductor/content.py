@@ -268,15 +268,24 @@ def prompt_title(blocks: Sequence[Block]) -> str:
     >>> prompt_title([TextBlock("[a.py](file:///x/a.py)"), TextBlock("Fix the parser\\nplease")])
     'Fix the parser'
     """
-    typed = [block for block in blocks if not (isinstance(block, TextBlock) and _FILE.fullmatch(block.text))]
-    lines = _FILE.sub(r"\1\2", prompt_text(typed).strip() or prompt_text(blocks)).strip().splitlines()
+    names = [attached_name(block) for block in blocks]
+    typed = [block for block, name in zip(blocks, names, strict=True) if name is None]
+    lines = prompt_text(typed).strip().splitlines() or [*filter(None, names)]
     return one_line(lines[0], _TITLE_CHARS) if lines else "Image"
 
 
-_FILE: Final = re.compile(
-    r'\[([^\]\n]*)\]\([a-z][\w+.-]*:[^\s)]*\)|<attached uri="[^"]*?([^"/]*)">.*', re.DOTALL
-)
-"""A file that a client links to or attaches, and its name."""
+def attached_name(block: Block) -> str | None:
+    """Return the name of the file that *block* attaches or links to, None for any other block.
+
+    >>> attached_name(TextBlock("[a.py](file:///x/a.py)")), attached_name(TextBlock("[1](x:y) and (z)"))
+    ('a.py', None)
+    """
+    text = block.text if isinstance(block, TextBlock) else ""
+    if text.startswith(ATTACHED):
+        return text.removeprefix(ATTACHED).partition('">')[0].rpartition("/")[2]
+    name, _, uri = text.partition("](")
+    is_link = name.startswith("[") and "\n" not in name and uri.endswith(")") and len(uri.split()) == 1
+    return name[1:] if is_link else None
 
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:

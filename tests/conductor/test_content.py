@@ -90,6 +90,8 @@ FIX = {"type": "text", "text": "  Fix   the parser\nplease"}
         ([{"type": "text", "text": "x" * 100}], "x" * 59 + "…"),
         ([{"type": "image", "mimeType": "image/png", "data": "AA=="}], "Image"),
         ([LINK, FILE, FIX], "Fix the parser"),
+        ([LINK, {"type": "text", "text": "[1](x:y) and (z)"}], "[1](x:y) and (z)"),
+        ([{"type": "text", "text": "[" * 1_000_000}], "[" * 59 + "…"),
         ([LINK], "a.py"),
         ([FILE], "b.py"),
     ],

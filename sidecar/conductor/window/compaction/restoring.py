@@ -184,9 +184,9 @@ def project_files(
 ) -> tuple[CompactionPlan, Mapping[str, int]]:
     """Return the plan with the files *found*, and the estimated tokens of each as the model will see it.
 
-    Its limit from above holds for the tokens of the engine and for the estimated ones: an engine may count
-    four times as many for an indented file. *fresh* has the files as they are now; it and the result are by
-    the paths that the model knows. Blocks.
+    Its ``high_tokens`` hold for the tokens of the engine and for the estimated ones: an engine may count four
+    times as many for an indented file. *fresh* has the files as they are now; it and the result are by the
+    paths that the model knows. Blocks.
     """
     plan = planned.plan
     entries = {each.path: restored_entry(each, fresh[each.path]) for each in found.pieces}
